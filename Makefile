@@ -1,11 +1,11 @@
-# Thirteen targets and no more. PYTHON picks the interpreter that .venv is made with.
+# PYTHON picks the interpreter that .venv is made with.
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONWARNDEFAULTENCODING = 1
 export PYTHONDONTWRITEBYTECODE =
 export UV_COMPILE_BYTECODE = 1
 
-.PHONY: setup fmt lint types test cov docs all bench search-bench vectors soak services
+.PHONY: setup fmt lint types test cov docs all bench search-bench vectors soak services quick release
 
 setup:  ## a virtual environment with everything, at the versions of constraints.txt
 	$(PYTHON) -m venv .venv
@@ -25,6 +25,14 @@ lint:  ## nothing to rewrite, nothing to complain of
 types:  ## mypy and pyright, both strict, on the source and on what users write
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+QUICK = tests/values tests/schema tests/definition tests/collection tests/turn tests/execution tests/hooks tests/test_architecture.py tests/test_public_api.py tests/test_vocabulary.py
+SLOW = test_chaos.py test_one_path.py test_execution_properties.py test_schedule.py test_parallelism.py test_memory.py test_argument_cost.py
+quick:  ## the core and the rules of the code, on asyncio, in under a minute
+	HANDRAIL_PROFILE=brief $(BIN)/python -m pytest -q -p no:cacheprovider -k "not trio" -m "not alone" $(QUICK) $(SLOW:%=--ignore-glob='*/%')
+
+release:  ## all that a release needs, without publishing: builds, installs and checks it
+	.ci/release
 
 test:  ## all tests, on the interpreter of .venv
 	$(BIN)/python -m pytest -q

@@ -30,7 +30,7 @@ DOCS = ROOT / "docs"
 SOURCE = Path(handrail.__file__).parent
 PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
-DECISIONS = sorted(DOCS.glob("decisions/0*.md"))
+DECISIONS = sorted(DOCS.glob("decisions/[01]*.md"))
 GENERATED = {*DOCS.glob("reference/api/*.md"), DOCS / "decisions" / "index.md"}
 """Pages without an example of their own: the site fills them, or they are lists."""
 LESSONS = sorted({*DOCS.rglob("*.md")} - {*DECISIONS} - GENERATED)

@@ -296,26 +296,46 @@ def test_where_the_end_of_the_run_is_not_noted_is_the_control(
     assert [line for line in run_and_stop("before") if line in LATER] == LATER
 
 
+def fences(page: str) -> list[tuple[str, str]]:
+    """The kinds and bodies of a page's fences."""
+    text = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"^```([^\n`]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def run_fence(body: str, example: ModuleType, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a fence prints."""
+    sys.modules["example"] = example  # where types look for their names
+    exec(compile(body, "example.py", "exec"), example.__dict__)  # noqa: S102  our own pages
+    return capsys.readouterr().out
+
+
 def test_every_block_of_the_page_prints_what_the_page_says(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = Path(__file__).parents[2] / "docs" / "frameworks" / f"{HOST.replace('_', '-')}.md"
-    fences = re.findall(
-        r"^```([^\n`]*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
+    found = fences(f"frameworks/{HOST.replace('_', '-')}.md")
     example = ModuleType("example")
-    sys.modules["example"] = example  # where types look for their names
     printed = ""
-    for kind, body in fences:
+    for kind, body in found:
         if kind == "python":
             assert printed == "", "an output is missing"
-            exec(compile(body, "example.py", "exec"), example.__dict__)  # noqa: S102  our own pages
-            printed = capsys.readouterr().out
+            printed = run_fence(body, example, capsys)
         elif kind == "text output":
             assert printed == body
             printed = ""
 
-    assert any(kind == "text output" for kind, _ in fences)
+    assert any(kind == "text output" for kind, _ in found)
+
+
+@pytest.mark.skipif(
+    HOST not in ("langchain", "openai_agents", "fastmcp"), reason="there is no page for newcomers"
+)
+def test_the_same_program_prints_the_same_in_both(capsys: pytest.CaptureFixture[str]) -> None:
+    name = HOST.replace("_", "-")
+    [(there, first), (here, second), (output, printed)] = fences(f"guides/from-{name}.md")
+
+    assert (there, here, output) == (f'python title="with_{HOST}.py"', "python", "text output")
+    assert run_fence(first, ModuleType("example"), capsys) == printed
+    assert run_fence(second, ModuleType("example"), capsys) == printed
 
 
 def run_step(step: str, folder: Path, *words: str) -> Any:

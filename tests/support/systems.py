@@ -1,19 +1,43 @@
-"""Import every public package as another operating system would. Run in a process of its own.
+"""Import and use public packages as another operating system would. Run in a process of its own.
 
-`python tests/support/systems.py win32 darwin` prints what cannot be imported there, line by line.
-The packages that handrail uses are loaded first, as the system that they were installed on.
+`python tests/support/systems.py import win32 darwin` prints what cannot be imported there, line by
+line; with `run`, which pages of the documentation fail there. Each comes first as this system
+does it, so that the packages that handrail uses are loaded.
 """
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from importlib.machinery import ModuleSpec
+from pathlib import Path
+from tempfile import mkdtemp
 from types import ModuleType
+
+from test_docs import blocks, run, text_of
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = {
+    "handrail": "guides/run-calls.md",
+    "agent": "guides/agents.md",
+    "approvals": "guides/approvals-later.md",
+    "hooks": "guides/guardrails.md",
+    "mcp": "guides/use-an-mcp-server.md",
+    "models": "guides/testing-agents.md",
+    "openapi": "guides/openapi.md",
+    "policy": "guides/permissions.md",
+    "providers": "guides/own-loop.md",
+    "runs": "production/journal.md",
+    "telemetry": "production/telemetry.md",
+    "testing": "guides/save-and-resume.md",
+}
+"""A page for each package: what readers do first with it."""
 
 PACKAGES = (
     "handrail",
@@ -44,6 +68,23 @@ ATTRIBUTES: dict[str, list[tuple[ModuleType, str]]] = {
 }
 
 
+def make_msvcrt() -> ModuleType:
+    """Return Windows' module for locks, made of this system's."""
+    module, flock = ModuleType("msvcrt"), fcntl.flock
+
+    def locking(handle: int, mode: int, _count: int) -> None:
+        try:
+            flock(handle, mode)
+        except BlockingIOError as error:
+            raise PermissionError(*error.args) from None
+
+    vars(module).update(LK_NBLCK=fcntl.LOCK_EX | fcntl.LOCK_NB, locking=locking)
+    return module
+
+
+_PAIRS = socket.AF_UNIX
+
+
 class Missing:
     """Refuses the modules that a system does not have."""
 
@@ -63,11 +104,15 @@ def become(platform: str) -> None:
     names = MODULES[platform].split()
     for name in [name for name in sys.modules if name.partition(".")[0] in ("handrail", *names)]:
         del sys.modules[name]
+    if platform == "win32":
+        sys.modules["msvcrt"] = make_msvcrt()
     sys.meta_path.insert(0, Missing(names))
     for module, gone in ATTRIBUTES[platform]:
         for name in gone.split():
             if hasattr(module, name):
                 delattr(module, name)
+    if platform == "win32":
+        socket.socketpair = partial(socket.socketpair, _PAIRS)  # which event loops need
     sys.platform = platform
 
 
@@ -86,16 +131,40 @@ def failures() -> Iterator[str]:
                 yield f"{package}.{name}"
 
 
+def run_pages() -> Iterator[str]:
+    """Yield each page whose blocks fail, or print something else than the page says."""
+    for package, page in PAGES.items():
+        example = ModuleType("example")
+        sys.modules["example"] = example  # where types look for their names
+        os.chdir(mkdtemp())
+        try:
+            for block in blocks(text_of(DOCS / page)):
+                assert run(block, vars(example)) == block.output, f"line {block.line}"
+        except BaseException as error:  # noqa: BLE001  that it fails is what is looked for
+            yield f"{package} {page}: {error!r}"
+
+
+def use_fcntl() -> Iterator[str]:
+    """Yield the reason why this system cannot lock as Linux does: a control."""
+    try:
+        importlib.import_module("fcntl")
+    except Exception as error:  # noqa: BLE001  that it fails is what is looked for
+        yield f"fcntl: {type(error).__name__}"
+
+
+def write(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"{sys.platform} {line}\n")
+    sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    if found := list(failures()):
-        raise SystemExit(f"cannot be imported here: {found}")
-    for system in sys.argv[1:]:
-        sys.stdout.flush()
+    what = {"import": failures, "run": run_pages, "fail": use_fcntl}[sys.argv[1]]
+    write(what())  # also loads what other packages load when they are used
+    for system in sys.argv[2:]:
         child = os.fork()
         if not child:
             become(system)
-            for name in failures():
-                sys.stdout.write(f"{system} {name}\n")
-            sys.stdout.flush()
+            write(what())
             os._exit(0)
         os.waitpid(child, 0)

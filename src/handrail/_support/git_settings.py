@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from handrail._support.systems import READ
+
 _MAX_SETTINGS_FILES: Final = 20
 _MAX_SETTINGS_BYTES: Final = 1 << 20
 _INCLUDES: Final = frozenset(["include.path", "includeif.path"])
@@ -222,7 +224,7 @@ def _read_value(raw: str) -> str:
 def _read_start(path: str) -> str:
     """Return the start of a regular file; empty if it cannot be read."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, READ)
     except (OSError, ValueError):
         return ""
     try:

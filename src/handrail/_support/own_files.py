@@ -12,6 +12,8 @@ import sys
 from functools import lru_cache
 from typing import Final
 
+from handrail._support.systems import NO_FOLLOW, READ
+
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
 MARK: Final = "pyvenv.cfg"
 """The file that makes a folder a Python environment."""
@@ -98,7 +100,7 @@ def _has_tables(path: str) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _search_tables(path: str, _state: object) -> bool:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    fd = os.open(path, READ | NO_FOLLOW)
     try:
         text = os.read(fd, _MAX_DATABASE_BYTES)
     finally:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import pwd
 import stat
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from handrail._support.systems import (
+    CLOSE_ON_EXEC,
+    NO_FOLLOW,
+    OTHERS_MAY_WRITE,
+    READ,
+    find_home,
+    lock,
+    others_can_write,
+)
+
 MAX_FILE_BYTES = 1 << 20
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK = os.O_RDWR | os.O_CREAT | NO_FOLLOW | CLOSE_ON_EXEC
 MAX_LOCK_SECONDS = 3.0
 MAX_LOOP_SECONDS = 0.2
 """Seconds to wait for a lock in an event loop, where every other task waits too."""
 _LOCKED = "another program holds this lock; stop it (`fuser -v` names it), or retry later"
-_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_LINK = "it is a link, and links are not followed"
 
 
 def read_file(path: Path) -> bytes:
@@ -37,18 +44,17 @@ def read_private_file(path: Path, *, follow: bool = False) -> tuple[bytes, bool]
     Reads like ``read_file``, but follows a link if ``follow`` is true.
     """
     content, about = _read(path, follow=follow)
-    return content, any(
-        place.st_mode & _OTHERS_MAY_WRITE or place.st_uid not in (0, os.geteuid())
-        for place in (about, path.parent.stat())
-    )
+    return content, others_can_write(about) or others_can_write(path.parent.stat())
 
 
 def _read(path: Path, *, follow: bool = False) -> tuple[bytes, os.stat_result]:
+    if not (follow or NO_FOLLOW) and path.is_symlink():
+        raise OSError(errno.ELOOP, _LINK)
     try:
-        handle = os.open(path, _READ & ~os.O_NOFOLLOW if follow else _READ)
+        handle = os.open(path, READ if follow else READ | NO_FOLLOW)
     except OSError as error:
         if error.errno == errno.ELOOP and not follow:  # a clearer reason than the system's
-            raise OSError(errno.ELOOP, "it is a link, and links are not followed") from None
+            raise OSError(errno.ELOOP, _LINK) from None
         raise
     content = bytearray()
     try:
@@ -81,21 +87,21 @@ def hold_lock(file: Path, *, seconds: float = MAX_LOCK_SECONDS) -> Generator[Non
     Raises TimeoutError if another program keeps it longer than these seconds.
     """
     make_private_folder(file.parent)
-    lock = file.with_name(f".{file.name}.lock")
-    handle = os.open(lock, _LOCK, 0o600)
+    name = file.with_name(f".{file.name}.lock")
+    handle = os.open(name, _LOCK, 0o600)
     try:
-        take_lock(handle, fcntl.LOCK_EX, str(lock), seconds=seconds)
+        take_lock(handle, str(name), seconds=seconds)
         yield
     finally:
         os.close(handle)
 
 
-def take_lock(handle: int, kind: int, name: str, *, seconds: float) -> None:
+def take_lock(handle: int, name: str, *, seconds: float, shared: bool = False) -> None:
     """Lock an open file. Raises TimeoutError with its name if that takes longer."""
     deadline = time.monotonic() + seconds
     while True:
         try:
-            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+            lock(handle, shared=shared)
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise TimeoutError(errno.ETIMEDOUT, _LOCKED, name) from None
@@ -118,21 +124,12 @@ def replace_file(file: Path, content: bytes) -> None:
             draft.write(content)
             draft.flush()
             os.fsync(handle)
-        if file.exists() and (mode := stat.S_IMODE(file.stat().st_mode)) & _OTHERS_MAY_WRITE:
+        if file.exists() and (mode := stat.S_IMODE(file.stat().st_mode)) & OTHERS_MAY_WRITE:
             Path(name).chmod(mode)
         Path(name).replace(file)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-def find_home() -> Path:
-    """Return the user's home folder. A relative one is ignored: a workspace could choose it.
-
-    Raises KeyError or RuntimeError if the system does not know this user.
-    """
-    given = Path.home()
-    return given if given.is_absolute() else Path(pwd.getpwuid(os.getuid()).pw_dir)
 
 
 def find_runs_folder() -> Path:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-import termios
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Literal, TypeAlias
 
 from handrail.approvals._tty import Ended
+
+if sys.platform != "win32":
+    import termios
 
 Key: TypeAlias = str
 """A character in lower case, or one of the names below."""

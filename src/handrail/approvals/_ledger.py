@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import stat
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,19 +14,18 @@ from anyio import to_thread
 
 from handrail import HandrailError
 from handrail._support.private_files import make_private_folder
+from handrail._support.systems import CLOSE_ON_EXEC, NO_FOLLOW, OTHERS_MAY_WRITE, READ
 
-_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC
 _MAX_CLAIMANT_BYTES = 1024
-_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class FileLedger:
     """Records which approvals were used, and which calls ended, as files in a directory.
 
     The directory is created if it does not exist. Only you must be able to write to it, or another
-    user could make a used approval valid again. This is checked at every use.
+    user could make a used approval valid again. This is checked at every use, except on
+    Windows.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -52,8 +51,8 @@ class FileLedger:
 
     def _create(self, name: str, content: bytes) -> bool:
         """Create a file together with its content. Returns False if it already exists."""
-        with self._open_directory() as directory:
-            draft = f".{secrets.token_hex(16)}"
+        with self._open_directory() as (directory, prefix):
+            draft, name = f"{prefix}.{secrets.token_hex(16)}", prefix + name
             file = os.open(draft, _CREATE, 0o600, dir_fd=directory)
             try:
                 os.write(file, content)
@@ -64,13 +63,14 @@ class FileLedger:
             finally:
                 os.close(file)
                 os.unlink(draft, dir_fd=directory)
-            os.fsync(directory)
+            if directory is not None:
+                os.fsync(directory)
         return True
 
     def _content(self, name: str) -> bytes:
-        with self._open_directory() as directory:
+        with self._open_directory() as (directory, prefix):
             try:
-                file = os.open(name, _READ, dir_fd=directory)
+                file = os.open(prefix + name, READ | NO_FOLLOW, dir_fd=directory)
             except OSError:  # not a file that this class wrote, such as a link
                 return b""
             try:
@@ -79,30 +79,36 @@ class FileLedger:
                 os.close(file)
 
     def _exists(self, name: str) -> bool:
-        with self._open_directory() as directory:
+        with self._open_directory() as (directory, prefix):
             try:
-                os.stat(name, dir_fd=directory, follow_symlinks=False)
+                os.stat(prefix + name, dir_fd=directory, follow_symlinks=False)
             except FileNotFoundError:
                 return False
         return True
 
     @contextmanager
-    def _open_directory(self) -> Generator[int]:
-        """Open the directory, then check it: the path may change in between."""
+    def _open_directory(self) -> Generator[tuple[int | None, str]]:
+        """Open the directory, then check it: the path may change in between.
+
+        Windows opens no directories: there, the names of files begin with its path.
+        """
+        if sys.platform == "win32":
+            yield None, f"{self._directory}{os.sep}"
+            return
         try:
-            directory = os.open(self._directory, _OPEN)
+            directory = os.open(self._directory, READ | NO_FOLLOW | os.O_DIRECTORY)
         except NotADirectoryError:
             raise HandrailError(
                 f"{self._directory} is a link, or not a directory. Use a private directory."
             ) from None
         try:
             about = os.fstat(directory)
-            if about.st_uid != os.geteuid() or about.st_mode & _OTHERS_MAY_WRITE:
+            if about.st_uid != os.geteuid() or about.st_mode & OTHERS_MAY_WRITE:
                 raise HandrailError(
                     f"Other users can write to {self._directory}, so they could make a used "
                     "approval valid again. Use a directory that you own, with mode 0700."
                 )
-            yield directory
+            yield directory, ""
         finally:
             os.close(directory)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 from anyio import CancelScope, CapacityLimiter, get_cancelled_exc_class, to_thread
 
 from handrail import Call, Deny, HandrailError
+from handrail._support.systems import find_user
 from handrail.approvals._dialogue import QUIET_SECONDS, RAIL, Dialogue, Host
 from handrail.approvals._display import MAX_PROMPT_BYTES, Look, RenderedLine, inline, wrap_line
 from handrail.approvals._prompt import CONTINUATION, render_request
@@ -77,7 +77,7 @@ def terminal(  # noqa: PLR0913  each is an option with a default
         allow_edits=allow_edits,
         undo=undo,
         quiet=quiet,
-        by=_find_user(),
+        by=find_user(),
     )
     return _Asker(screen, stdin, most_waiting, host).ask
 
@@ -95,13 +95,11 @@ def ask_at_terminal(
     return _Asker(screen, stdin, _MAX_WAITING, Host()).ask_question
 
 
-def _find_user() -> str:
-    """Return the name of the user, or their number if the system has no name."""
-    names = (user.pw_name for user in pwd.getpwall() if user.pw_uid == os.getuid())
-    return next(names, str(os.getuid()))
-
-
 def _stderr() -> Console:
+    if sys.platform == "win32":
+        raise HandrailError(
+            "The terminal approver needs Linux or macOS. On Windows, use `callback` or the console."
+        )
     try:
         from rich.console import Console  # an extra, loaded when it is needed
     except ImportError:

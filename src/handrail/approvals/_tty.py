@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import select
-import termios
+import sys
 import time
 from collections.abc import Callable
+
+if sys.platform != "win32":
+    import termios
 
 _POLL_SECONDS = 0.1
 """Seconds between checks whether the request was withdrawn."""

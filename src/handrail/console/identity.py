@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import os
-import pwd
 import secrets
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -17,6 +15,7 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from handrail import HandrailError
+from handrail._support.systems import find_user
 from handrail.console.config import (
     ROLES,
     ConsoleConfig,
@@ -97,7 +96,7 @@ class LinkIdentity(Identity):
         self._cookie = SignedCookie(
             name=COOKIE, path=f"{base}{self.path}/", key=key, clock=clock, seconds=SESSION_SECONDS
         )
-        self._user = f"{_find_user()}@{socket.gethostname()}"
+        self._user = f"{find_user()}@{socket.gethostname()}"
 
     def make_code(self) -> str:
         """Return a code that works once, for 60 seconds."""
@@ -114,7 +113,7 @@ class LinkIdentity(Identity):
     def identify(self, scope: Scope, headers: Mapping[str, str]) -> Person | None:  # noqa: ARG002
         """Return the person who has the cookie."""
         found = self._cookie.read(cookie_parser(headers.get("cookie", "")))
-        who = f"local|{_find_user()}"
+        who = f"local|{find_user()}"
         return Person(who, self._user, (ConsoleGroup(ROLES),), session=found[0]) if found else None
 
 
@@ -261,8 +260,3 @@ def _includes(group: ConsoleGroup, role: Role) -> bool:
 def _is_unix_socket(scope: Scope) -> bool:
     server = cast("tuple[str, int | None] | None", scope.get("server"))
     return server is not None and server[1] is None
-
-
-def _find_user() -> str:
-    names = (user.pw_name for user in pwd.getpwall() if user.pw_uid == os.getuid())
-    return next(names, str(os.getuid()))

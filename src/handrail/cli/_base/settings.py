@@ -17,7 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from handrail._support.private_files import find_home, find_runs_folder, read_private_file
+from handrail._support.private_files import find_runs_folder, read_private_file
+from handrail._support.systems import find_home
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.hook_table import EXAMPLE, check_hooks, merge_hooks, programs_of
 from handrail.cli._base.redact import redact_url

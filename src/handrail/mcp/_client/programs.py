@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import anyio.abc
@@ -16,11 +17,18 @@ import anyio.to_thread
 from handrail._support.loop import shield
 from handrail.mcp._client.servers import StdioServer
 from handrail.mcp._client.watch import Watch
-from handrail.sandbox import Process, Sandbox
+
+if TYPE_CHECKING:
+    from handrail.sandbox import Process, Sandbox
 
 STOP_SECONDS = 2.0
 """How long a program has to end after its input has ended, before it is killed."""
-_PASSED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+_PASSED = (
+    "APPDATA HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT SYSTEMDRIVE SYSTEMROOT TEMP USERNAME "
+    "USERPROFILE"
+    if sys.platform == "win32"
+    else "HOME LANG LOGNAME PATH SHELL TERM USER"
+).split()
 """The variables of this process that a program without the sandbox receives."""
 
 
@@ -66,6 +74,10 @@ async def start_program(server: StdioServer, watch: Watch) -> Program:
 
 
 def _start_confined(server: StdioServer, variables: Mapping[str, str], watch: Watch) -> Program:
+    if sys.platform != "linux":
+        raise OSError("the sandbox needs Linux: pass `sandbox=False`, or run it in a container")
+    from handrail.sandbox import Sandbox
+
     sandbox = Sandbox(
         server.folder,
         network=server.hosts,
@@ -148,7 +160,10 @@ class _FreeProgram:
             await self._input.aclose()
         ended = await self._wait(STOP_SECONDS)
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # what it started may have outlived it
+            if sys.platform == "win32":
+                self._process.kill()
+            else:
+                os.killpg(self._process.pid, signal.SIGKILL)  # what it started may outlive it
         await self._wait(STOP_SECONDS)
         await self._process.aclose()
         code = self._process.returncode

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from handrail._support.systems import READ
+
 _MAX_INDEX_BYTES = 64 << 20
 _MAX_LINK_BYTES = 4096
 _MAX_PATH_BYTES = 4096
@@ -108,7 +110,7 @@ def _read_number(content: bytes, at: int) -> tuple[int, int]:
 def read_regular_file(path: Path, most: int) -> bytes | None:
     """Return a file that is not too long; None if it cannot be read, or is not a regular file."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, READ)
     except OSError:
         return None
     try:

@@ -107,7 +107,7 @@ class Rulebook:
         self._files = WorkspaceFiles(self._workspace, self._find_hidden if hides_files else None)
         self._read = partial(ReadCommand.of, folders=self._folders, files=self._files)
         self._clock = clock
-        self._root = os.geteuid() == 0 if root is None else root
+        self._root = hasattr(os, "geteuid") and os.geteuid() == 0 if root is None else root
         self.ceiling = Mode.of(ceiling)
         """The most permissive mode that ``set_mode`` accepts."""
         self._check_mode(self._mode)

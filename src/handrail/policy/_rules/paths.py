@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pwd
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+if sys.platform != "win32":
+    import pwd
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,11 @@ def user_home() -> Path:
     """Return the user's home folder.
 
     A relative ``HOME`` is ignored, since a workspace could choose it: the password database is used
-    instead. Without an entry there, or with an empty ``HOME``, the result is ``/``.
+    instead. Without an entry there, or with an empty ``HOME``, the result is ``/``. On
+    Windows, Python finds the folder.
     """
+    if sys.platform == "win32":
+        return Path.home()
     given = os.environ.get("HOME", ".")
     if given and not given.startswith("/"):
         try:

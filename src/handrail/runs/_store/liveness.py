@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from handrail._support.private_files import make_private_folder
+from handrail._support.systems import CLOSE_ON_EXEC, NO_FOLLOW, lock
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
 
@@ -55,7 +56,7 @@ class FileLock:
         except OSError as error:
             raise DatabaseError(f"Cannot open {self._path}: {error.strerror}.") from None
         with suppress(BlockingIOError):
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._file)
             return self.is_held()  # unless its holder has just removed the file
         self._close()
         return False
@@ -75,7 +76,7 @@ class FileLock:
         except OSError:
             return False
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except BlockingIOError:
             return True
         finally:
@@ -83,13 +84,17 @@ class FileLock:
         return False
 
     def _open(self, flags: int = 0) -> int:
-        return os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
+        return os.open(self._path, os.O_RDWR | CLOSE_ON_EXEC | NO_FOLLOW | flags, 0o600)
 
     def release(self) -> None:
         """Release the lock, and remove its file."""
-        if self.is_held():
-            self._path.unlink(missing_ok=True)
+        if not self.is_held():
+            return
+        if sys.platform == "win32":  # an open file cannot be removed
             self._close()
+        with suppress(PermissionError):  # another worker has opened it
+            self._path.unlink(missing_ok=True)
+        self._close()
 
     def _close(self) -> None:
         if self._file >= 0:

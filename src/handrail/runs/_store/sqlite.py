@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from handrail._support.private_files import hold_lock, make_private_folder
+from handrail._support.systems import CLOSE_ON_EXEC
 from handrail.runs._store.connections import Connections
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import DatabaseError, Select, Step, Values
@@ -210,15 +212,22 @@ def create_private(path: Path) -> None:
     make_private_folder(path.parent)
     try:
         with suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC, 0o600))
         about = path.lstat()
     except OSError as error:
         raise DatabaseError(f"Cannot open {path}: {error.strerror}.") from None
-    is_shared = about.st_mode & stat.S_IWGRP or about.st_uid == os.geteuid()
-    if not (stat.S_ISREG(about.st_mode) and is_shared) or about.st_mode & stat.S_IWOTH:
+    is_regular = stat.S_ISREG(about.st_mode)
+    if not is_regular or (sys.platform != "win32" and not _is_ours(about)):
         raise DatabaseError(
             f"Cannot use {path}: it must be a regular file that only you or your group can change."
         )
+
+
+def _is_ours(about: os.stat_result) -> bool:
+    """Return whether only this user, or a group of this user, can change a file."""
+    if about.st_mode & stat.S_IWOTH:
+        return False
+    return bool(about.st_mode & stat.S_IWGRP) or about.st_uid == os.geteuid()
 
 
 def set_up(connection: Any) -> None:

@@ -40,7 +40,7 @@ class MountPoints:
             lock = os.open(self._path, _OPEN, 0o600)
             seconds = MAX_LOOP_SECONDS if in_event_loop() else MAX_LOCK_SECONDS
             try:
-                take_lock(lock, fcntl.LOCK_SH, self._path, seconds=seconds)
+                take_lock(lock, self._path, seconds=seconds, shared=True)
             except TimeoutError as error:
                 os.close(lock)
                 raise SandboxUnavailable(f"{self._path}: {error.strerror}.") from None
