@@ -25,7 +25,7 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
     **{("cancelled by the caller", door): _THREAD for door in ("run_sync", "in_thread")},
     ("principal", "MCP in process"): "A program that starts the server is its only user.",
     **{("output in pieces", door): _WHOLE for door in (*MCP, "OpenAPI")},
-    ("progress", "OpenAPI"): _WHOLE,
+    **{(row, "OpenAPI"): _WHOLE for row in ("progress", "progress of an approved call")},
     **{("approval of changed arguments", door): _YES_OR_NO for door in (*MCP, "openai_agents")},
     **{(row, door): _OBJECT for row in ("malformed JSON", "a key twice") for door in MCP},
     **{("StopRun", door): _NEXT for door in ("MCP over HTTP", "MCP gateway")},

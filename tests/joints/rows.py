@@ -174,6 +174,20 @@ async def progress(door: Door) -> None:
     assert (seen.results, seen.progress) == ({"c1": Shown("done")}, [("half", 0.5)])
 
 
+@row("progress of an approved call")
+async def approved_progress(door: Door) -> None:
+    @tool(name="pay")
+    async def work(context: Context) -> str:
+        """Pay."""
+        context.progress("half", 0.5)
+        return "paid"
+
+    calls = (Call("pay", {}, "c1"),)
+    case = Case(replies=(calls,), tools=(work,), options=ASKING, answers=(Allow(),))
+    seen = await door(case)
+    assert (seen.results, seen.progress) == ({"c1": Shown("paid")}, [("half", 0.5)])
+
+
 @row("output in pieces")
 async def pieces(door: Door) -> None:
     @tool(effect=READ)
