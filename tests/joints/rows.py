@@ -36,7 +36,7 @@ from handrail import (
     tool,
 )
 from handrail.agent import Agent
-from handrail.permissions import Edit
+from handrail.permissions import Edit, Pending
 from handrail.telemetry import Telemetry
 from joints.case import Case, Door, Shown, make_model
 
@@ -374,8 +374,21 @@ async def stopped(door: Door) -> None:
     assert (paid, seen.results) == ([], {"c1": stop, "c2": stop})
 
 
-@row("question of a sub-agent")
+@row("question of a sub-agent, answered at once")
+async def sub_question_at_once(door: Door) -> None:
+    await _sub_question(door, options={"approvals": Approvals(approver=allow)})
+
+
+@row("question of a sub-agent, answered later")
 async def sub_question(door: Door) -> None:
+    await _sub_question(door, answers=(Allow(),))
+
+
+async def allow(_pending: Pending) -> Allow:
+    return Allow()
+
+
+async def _sub_question(door: Door, **how: Any) -> None:
     paid: list[int] = []
 
     @tool(name="pay")
@@ -388,7 +401,7 @@ async def sub_question(door: Door) -> None:
     worker = Agent(make_model(Case(replies=(paying(),), tools=())), inner)
     sub = worker.as_tool("ask_worker", "Work on a task.")
     call = Call("ask_worker", {"task": "go"}, "s1")
-    seen = await door(Case(replies=((call,),), tools=(sub,), answers=(Allow(),)))
+    seen = await door(Case(replies=((call,),), tools=(sub,), **how))
     assert (seen.results["s1"], paid) == (Shown("done"), [5])
 
 
