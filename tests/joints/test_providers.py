@@ -14,15 +14,19 @@ from handrail.events import Finished
 from handrail.messages import Delta, ModelError, Reasoning
 from handrail.models import retrying
 from joints.agent_doors import run_agent
-from joints.case import PATIENCE, Case, Door, Seen
+from joints.case import PATIENCE, Case, Door, Seen, Shown
 from joints.provider import APIS, Answer, streaming
 from joints.rows import ROWS
 
 pytestmark = pytest.mark.anyio
 every_api = pytest.mark.parametrize("api", APIS)
-AS_OBJECTS = {("malformed JSON", "gemini"), ("a key twice", "gemini")}
-"""Gemini sends the arguments of a call as an object."""
-CELLS = [(row, api) for row in ROWS for api in APIS if (row, api) not in AS_OBJECTS]
+NOT_SENT = {
+    ("malformed JSON", "gemini"),
+    ("a key twice", "gemini"),
+    ("malformed JSON", "openai_responses"),
+}
+"""Gemini sends arguments as an object. In Responses, JSON that ends too early was cut off: see below."""
+CELLS = [(row, api) for row in ROWS for api in APIS if (row, api) not in NOT_SENT]
 
 
 @pytest.fixture
@@ -159,6 +163,18 @@ async def test_the_loop_is_free_while_a_provider_starts_slowly(api: str) -> None
             served.late.set()
 
     assert desk.did == ["look a", "saw a", "pay 5", "All done."]
+
+
+async def test_json_that_ends_too_early_was_cut_off_in_responses() -> None:
+    """Some servers report such a call as complete."""
+    cut = Call("look", '{"at": "a', "c1")
+    case = Case(replies=((cut,),), tools=tuple(Desk().tools))
+    text = (
+        "Not run: the reply was too long, and the arguments were truncated. Call again with less "
+        "text at a time."
+    )
+
+    assert (await door_of("openai_responses")(case)).results == {"c1": Shown(text, failed=True)}
 
 
 @every_api
