@@ -22,6 +22,7 @@ from handrail import (
     Deny,
     Executor,
     FailureKind,
+    Hook,
     Result,
     Toolset,
     tool,
@@ -418,3 +419,51 @@ async def test_a_question_is_pending_only_if_a_call_waits_for_it() -> None:
                 break
 
     assert (event.result.call_id, len(events.state.inner), events.state.pending) == ("s", 1, ())
+
+
+NO_ONE = (
+    "Not run: this needs the user's approval, and no one is available to give it. Do what you can "
+    "without it, and report it at the end. Request: May it?"
+)
+
+
+async def allow(_pending: Pending) -> Answer:
+    return Allow()
+
+
+@pytest.mark.parametrize(
+    ("approver", "text", "did"),
+    [(allow, "put a", ["put a"]), (defer, NO_ONE, []), (None, NO_ONE, [])],
+)
+async def test_outside_of_a_run_the_approver_of_the_call_answers_now_or_never(
+    approver: Approver | None, text: str, did: list[str]
+) -> None:
+    world, told = World(), list[Result]()
+
+    def note(_key: str, _call: CheckedCall | Call, event: object) -> None:
+        if isinstance(event, Finished):
+            told.append(event.result)
+
+    inner = Executor(world.tools, policy=ask_for_put, hooks=[Hook(observe=note)])
+    helper = inner_agent(inner).as_tool("scout", "Look.")
+    async with inner, Executor(Toolset(helper), approvals=approver) as executor:
+        done = await executor.run(scout())
+
+    assert ([one.text for one in told], done.text, world.did) == ([text], "It is put.", did)
+
+
+async def test_a_tool_can_read_who_answers_for_its_call() -> None:
+    seen: list[Approver | None] = []
+
+    @tool(effect=READ)
+    async def ask(context: Context) -> None:
+        """Look who answers."""
+        seen.append(context.approver)
+
+    for approver in (allow, None):
+        async with Executor(Toolset(ask), approvals=approver) as executor:
+            await executor.run(Call("ask", {}))
+            await executor.run(Call("ask", {}), turn=executor.turn(approver=defer))
+
+    assert seen == [allow, defer, None, defer]
+    assert Context(call_id="c1", idempotency_key="k").approver is None

@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 
 from handrail import Call, CheckedCall, Hook, Image, Result, Text, Tool
 from handrail.events import Event, Finished, Progressed, Yielded
-from handrail.messages import Reply, Request, StreamItem
+from handrail.messages import Model, Reply, Request, StreamItem
 from handrail.permissions import Answer
 
 PATIENCE = 30
@@ -35,6 +35,8 @@ class Case:
     """What the caller is inside of when it sends the calls, or starts the run."""
     begun: anyio.Event | None = None
     """Set by the tool that is to be cancelled."""
+    model: Model | None = None
+    """Sends the replies in place of the function that reads them."""
 
 
 class Shown(NamedTuple):
@@ -92,6 +94,8 @@ async def let_others_run() -> None:
 
 def make_model(case: Case) -> Any:
     """Return a model that sends each call of a reply when it is complete, and needs no memory."""
+    if case.model is not None:
+        return case.model
 
     async def model(request: Request) -> Any:
         turn = sum(isinstance(message, Reply) for message in request.messages)

@@ -16,16 +16,13 @@ _NEXT = "Each request is a separate turn, and a client sends the next one."
 _BEFORE = (
     "The SDK asks only before a tool runs. The model reads what is needed, and tells the user."
 )
-_SUB_AGENT = (
-    "Only a run of an agent passes on what its sub-agent asks. Elsewhere the sub-agent's own approver "
-    "answers."
-)
+_SUB_AGENT = "Only the saved state of a run can hold that of its sub-agent. Elsewhere an approver answers at once."
 
 NOT_POSSIBLE: dict[tuple[str, str], str] = {
     **{("cancelled by the caller", door): _THREAD for door in ("run_sync", "in_thread")},
     ("principal", "MCP in process"): "A program that starts the server is its only user.",
     **{("output in pieces", door): _WHOLE for door in (*MCP, "OpenAPI")},
-    ("progress", "OpenAPI"): _WHOLE,
+    **{(row, "OpenAPI"): _WHOLE for row in ("progress", "progress of an approved call")},
     **{("approval of changed arguments", door): _YES_OR_NO for door in (*MCP, "openai_agents")},
     **{(row, door): _OBJECT for row in ("malformed JSON", "a key twice") for door in MCP},
     **{("StopRun", door): _NEXT for door in ("MCP over HTTP", "MCP gateway")},
@@ -41,8 +38,12 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
             "context.may",
             "is_approved, the policy asks",
             "is_approved, the tool always asks",
+            "question of a sub-agent, answered at once",
         )
     },
-    **{("question of a sub-agent", door): _SUB_AGENT for door in (*OWN, *MCP, "OpenAPI", *HOSTS)},
+    **{
+        ("question of a sub-agent, answered later", door): _SUB_AGENT
+        for door in (*OWN, *MCP, "OpenAPI", *HOSTS)
+    },
 }
 """Why a cell has no test, by row and door."""

@@ -36,7 +36,7 @@ from handrail import (
     tool,
 )
 from handrail.agent import Agent
-from handrail.permissions import Edit
+from handrail.permissions import Edit, Pending
 from handrail.telemetry import Telemetry
 from joints.case import Case, Door, Shown, make_model
 
@@ -172,6 +172,20 @@ async def progress(door: Door) -> None:
 
     seen = await door(Case(replies=((Call("work", {}, "c1"),),), tools=(work,)))
     assert (seen.results, seen.progress) == ({"c1": Shown("done")}, [("half", 0.5)])
+
+
+@row("progress of an approved call")
+async def approved_progress(door: Door) -> None:
+    @tool(name="pay")
+    async def work(context: Context) -> str:
+        """Pay."""
+        context.progress("half", 0.5)
+        return "paid"
+
+    calls = (Call("pay", {}, "c1"),)
+    case = Case(replies=(calls,), tools=(work,), options=ASKING, answers=(Allow(),))
+    seen = await door(case)
+    assert (seen.results, seen.progress) == ({"c1": Shown("paid")}, [("half", 0.5)])
 
 
 @row("output in pieces")
@@ -360,8 +374,21 @@ async def stopped(door: Door) -> None:
     assert (paid, seen.results) == ([], {"c1": stop, "c2": stop})
 
 
-@row("question of a sub-agent")
+@row("question of a sub-agent, answered at once")
+async def sub_question_at_once(door: Door) -> None:
+    await _sub_question(door, options={"approvals": Approvals(approver=allow)})
+
+
+@row("question of a sub-agent, answered later")
 async def sub_question(door: Door) -> None:
+    await _sub_question(door, answers=(Allow(),))
+
+
+async def allow(_pending: Pending) -> Allow:
+    return Allow()
+
+
+async def _sub_question(door: Door, **how: Any) -> None:
     paid: list[int] = []
 
     @tool(name="pay")
@@ -374,7 +401,7 @@ async def sub_question(door: Door) -> None:
     worker = Agent(make_model(Case(replies=(paying(),), tools=())), inner)
     sub = worker.as_tool("ask_worker", "Work on a task.")
     call = Call("ask_worker", {"task": "go"}, "s1")
-    seen = await door(Case(replies=((call,),), tools=(sub,), answers=(Allow(),)))
+    seen = await door(Case(replies=((call,),), tools=(sub,), **how))
     assert (seen.results["s1"], paid) == (Shown("done"), [5])
 
 

@@ -55,6 +55,9 @@ check. Where a model sends the calls, it streams: each call is sent when it is c
 - The last four columns are [frameworks](../frameworks/index.md), each with its own agent or graph, which streams.
 - In LangGraph and LangChain, "malformed JSON" and "a key twice" need a message that keeps the text of the arguments. Messages of LangChain's clients for
   Anthropic and for OpenAI's Responses API do. Otherwise LangChain has read the JSON, and completed it.
+- At `Agent.run`, each row was also tried with the [model clients](../models/index.md) of Anthropic, OpenAI (both APIs) and Google. A server streams in
+  their formats, and sends the rest of a reply when a call has begun. Gemini sends arguments as an object: its JSON is never malformed.
+  With OpenAI's Responses, handrail treats JSON that ends too early as cut off.
 
 This is one cell, "the same note after an approval" at `Executor.run`:
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import httpx2
 import pytest
 
 from handrail import DESTROY, READ, WRITE, DefinitionError, Effect, Exposure, HandrailError
@@ -306,3 +307,29 @@ def test_many_tools_are_deferred() -> None:
 
     assert {tool.spec.exposure for tool in many} == {Exposure.DEFERRED}
     assert {tool.spec.exposure for tool in few} == {Exposure.DIRECT}
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [
+        ("https://api.example.org", []),
+        ("https://api.example.org:8000", ["port 8000 is not allowed, only 80 and 443"]),
+        (
+            "http://127.0.0.1",
+            ["'127.0.0.1' is not on the public internet, and only public hosts are allowed"],
+        ),
+    ],
+)
+def test_a_server_that_the_default_client_refuses_is_logged_once(
+    server: str, told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    operations = {"get": {"responses": {}}, "post": {"responses": {}}}
+    document = {"openapi": "3.1.0", "info": {}, "paths": {"/a": operations}}
+    made = tools(document, server=server)
+    tools(document, httpx2.AsyncClient(), server=server)
+
+    url = httpx2.URL(server)
+    port = url.port or {"http": 80, "https": 443}[url.scheme]
+    advice = "pass your own client, as in `tools(document, httpx2.AsyncClient())`"
+    assert caplog.messages == [f"{url.host}:{port}: {one}; {advice}" for one in told]
+    assert len(made) == 2

@@ -33,6 +33,7 @@ from handrail._execution.settings import (
     check_names,
     check_policy,
     check_tools,
+    report_misnamed,
 )
 from handrail._execution.view import View
 from handrail._permissions.checked_call import Policy
@@ -105,6 +106,7 @@ class Executor:
             clock=clock,
         )
         check_names(limits.max_running_per_tool, tools)
+        report_misnamed(policy, tools)
         self._view = View(tools, policy, long_results, call_found_by=call_found_by)
         self._view.is_guarded |= bool(self._pipeline.hooks.before)
         self._tasks = Tasks(self._pipeline, self._view)

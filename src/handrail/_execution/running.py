@@ -24,6 +24,7 @@ from handrail._values.result import Failure, FailureKind, Result
 
 if TYPE_CHECKING:
     from handrail._execution.threads import Thread  # loads asyncio
+    from handrail._values.approval import Approver
 
 CURRENT: ContextVar[RunningCall | None] = ContextVar("handrail_call", default=None)
 """The call whose tool, hook or approver runs. Calls that it makes do not wait for it."""
@@ -97,6 +98,12 @@ class RunningCall(Record):
         """Whether it waits, and is about to leave the schedule because it was stopped."""
         stops = self.stopped or self.is_blocked
         return stops and self.gate is not None and not self.may_start
+
+    @property
+    def approver(self) -> Approver | None:
+        """Answers its approval requests, if anything does."""
+        found: Approver | None = self.turn.owner.pipeline.questions.approver(self)
+        return found
 
     async def may(self, *accesses: Access) -> None:
         """Let its tool access more, or raise."""

@@ -8,8 +8,9 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import FunctionType
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, cast
 
 from handrail._collection.registry import Registry
 from handrail._collection.toolset import Toolset
@@ -25,6 +26,8 @@ from handrail._values.strict_json import clip
 from handrail.events import Event
 
 log = logging.getLogger("handrail")
+_LIKE = 0.8
+"""How similar a name in a rule must be to a tool's to be a misspelling, from 0 to 1."""
 
 Before: TypeAlias = Callable[
     [CheckedCall], CheckedCall | Call | Result | Awaitable[CheckedCall | Call | Result]
@@ -221,6 +224,23 @@ def _check_search(tools: Toolset) -> None:
                 f"Executor(tools): {found[0]!r} and {found[1]!r} both have "
                 "exposure=Exposure.SEARCH. A model gets only one tool that searches."
             )
+
+
+def report_misnamed(policy: object, tools: Toolset | Registry) -> None:
+    """Log each rule that names a tool almost as it is called: it never decides a call of it."""
+    named: object = getattr(policy, "named_tools", None)
+    if not isinstance(named, Mapping):
+        return
+    offered = tools.snapshot() if isinstance(tools, Registry) else tools
+    for name, rule in cast("Mapping[str, object]", named).items():
+        if name not in offered:
+            for near in closest(name, offered.closest(name), 1, _LIKE):
+                _warn_once(f"{rule}: no tool is named {name!r}. Closest: {near}.")
+
+
+@lru_cache(maxsize=256)
+def _warn_once(message: str) -> None:
+    log.warning("%s", message)
 
 
 def check_names(limited: Mapping[str, int], tools: Toolset | Registry) -> None:

@@ -12,6 +12,8 @@ from handrail._values.content import Json
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # whose default all checkers know
 
+    from handrail._values.approval import Approver
+
     D = TypeVar("D", default=Any)
 else:
     from typing import TypeVar
@@ -38,7 +40,11 @@ def _never() -> bool:
 
 
 class Asks(Protocol):
-    """A running call, which can ask for more access."""
+    """A running call, which can ask for more access, or ask what another executor asks."""
+
+    @property
+    def approver(self) -> Approver | None:
+        """Answers its approval requests, if anything does."""
 
     async def may(self, *accesses: Access) -> None:
         """Ask for accesses, and wait for them."""
@@ -81,6 +87,14 @@ class Context(Generic[D]):
     is_cancelled: Callable[[], bool] = field(default=_never, repr=False)
     """Returns whether the call was cancelled or timed out. A plain ``def`` tool has to check it."""
     _call: Asks | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def approver(self) -> Approver | None:
+        """Answers approval requests of this call, if anything does now.
+
+        Pass it to the turns of another executor that the tool uses: ``turn(approver=...)``.
+        """
+        return None if self._call is None else self._call.approver
 
     async def may(self, *accesses: Access) -> None:
         """Ask for accesses that are known only now. The policy decides about the call again.

@@ -56,7 +56,7 @@ from handrail.agent._loop.settings import (
 from handrail.agent._loop.spending import check_price
 from handrail.agent._loop.typed_answer import FinalAnswer, read_answer
 from handrail.agent._run import Run
-from handrail.agent._subagent import NO_TIMEOUT, run_inside
+from handrail.agent._subagent import NO_TIMEOUT, find_approver, run_inside
 from handrail.approvals import defer
 from handrail.messages import Content, Message, Model, model_names
 from handrail.permissions import Answer, Approver, Policy, check_answers
@@ -336,10 +336,10 @@ class Agent(Generic[T]):
                 }
                 if context.principal is not None:
                     options["principal"] = context.principal
-                if parent is None:
-                    return self._make_run(state, executor, options)
-                options["answers"] = parent.answers
-                approver = parent.approver if executor.approver is None else None
+                asks = find_approver(context, parent)
+                approver = asks if executor.approver is None else None
+                if parent is not None:
+                    options["answers"] = parent.answers
                 return self._make_run(state, executor, options, approver=approver, parent=parent)
 
             done = await run_inside(task, context, executor, make_run)

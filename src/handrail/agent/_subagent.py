@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from handrail import Context, Executor, ToolFailed, Transient
+from handrail import Context, Deny, Executor, ToolFailed, Transient
 from handrail.agent._event_stream import EventStream
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import InnerEvent, OnEvent
@@ -15,12 +15,34 @@ from handrail.agent._loop.settings import RunResult
 from handrail.agent._loop.spending import UnknownPrice
 from handrail.agent._run import Run
 from handrail.messages import ModelError
-from handrail.permissions import Approver, Suspended
+from handrail.permissions import Answer, Approver, Pending, Suspended
 
 MakeRun: TypeAlias = Callable[[RunState, OnEvent, LiveRun | None], Run[Any]]
 """Makes the run of a sub-agent: from its state, a listener, and the run that it works for."""
+_NO_ONE = (
+    "Not run: this needs the user's approval, and no one is available to give it. Do what you can "
+    "without it, and report it at the end. Request: {}"
+)
 NO_TIMEOUT = math.inf
 """A sub-agent runs until its own limits or its parent's are reached."""
+
+
+def find_approver(context: Context[Any], parent: LiveRun | None) -> Approver | None:
+    """Return what answers the questions of a sub-agent that has no approver.
+
+    Outside of a run, nothing keeps a question for later.
+    """
+    if parent is not None:
+        return parent.approver
+    approver = context.approver
+    if approver is None:
+        return None
+
+    async def ask_now(pending: Pending) -> Answer:
+        answer = await approver(pending)
+        return Deny(_NO_ONE.format(pending.question)) if isinstance(answer, Pending) else answer
+
+    return ask_now
 
 
 async def run_inside(

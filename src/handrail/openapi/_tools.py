@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from handrail import (
     ToolFailed,
     Toolset,
 )
-from handrail.net import Url
+from handrail.net import Guard, Url
 from handrail.openapi._credentials import Credentials, Secret
 from handrail.openapi._definition import describe_operation, find_hint, find_name, find_schema
 from handrail.openapi._document import Document
@@ -36,6 +37,8 @@ from handrail.openapi._request import find_base, find_trusted, find_url, make_re
 if TYPE_CHECKING:
     from handrail.openapi._http import Client
 
+log = logging.getLogger("handrail")
+_OWN = "tools(document, httpx2.AsyncClient())"
 _EFFECTS = {"GET": READ, "HEAD": READ, "DELETE": DESTROY}
 _IDEMPOTENT = frozenset({"PUT", "DELETE"})
 _HEADER = re.compile(r"[A-Za-z0-9-]+")
@@ -99,8 +102,21 @@ def tools(  # noqa: PLR0913  each option has a default
     choices = _Choices(effects or {}, tuple(idempotent), retry, timeout)
     with read.limited():
         made = service.make_all(choices)
+        if client is None:
+            _report_refused(service.servers)
     choices.check(made)
     return Toolset(*made.values()).deferred(over=defer_over)
+
+
+def _report_refused(servers: Iterable[tuple[str, int]]) -> None:
+    """Log each server that the default client does not connect to: every call would be denied."""
+    guard = Guard()
+    for host, port in servers:
+        try:
+            guard.check(host, port)
+        except (Refused, ToolFailed) as error:
+            reason = str(error).removeprefix("Not run: ").partition(". ")[0].rstrip(".")
+            log.warning("%s:%d: %s; pass your own client, as in `%s`", host, port, reason, _OWN)
 
 
 def _make_client() -> Client:
@@ -157,6 +173,8 @@ class _Service:
     server: str | None
     idempotency_header: str | None
     max_bytes: int
+    servers: dict[tuple[str, int], None] = field(default_factory=dict[tuple[str, int], None])
+    """The hosts and ports of the operations, in order."""
 
     def make_all(self, choices: _Choices) -> dict[str, Tool[..., Any]]:
         hidden = self.credentials.hidden
@@ -166,7 +184,9 @@ class _Service:
         for operation in operations(self.document, hidden=hidden):
             name = find_name(operation, made)
             spec = choices.make_spec(self.document, operation, name)
-            made[name] = self._make(operation, spec, find_base(operation, self.server))
+            base = find_base(operation, self.server)
+            self.servers[base.host, base.port] = None
+            made[name] = self._make(operation, spec, base)
         return made
 
     def _make(self, operation: Operation, spec: Spec, base: Url) -> Tool[..., Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from inline_snapshot import snapshot
 
 import forked
 from cli_harness import Handrail, Ran, Schemas
+from cli_scripts import scripted
 
 TOOLS = '''
 import sys
@@ -554,3 +556,39 @@ async def breaks() -> str:
     '''Break.'''
     raise ZeroDivisionError("no")
 """
+
+
+STOCK = """
+from handrail import READ, Access, tool
+
+@tool(effect=READ{declared})
+def stock(item: str) -> int:
+    '''Return how many of an item are in stock.'''
+    return 12
+"""
+SECRETS = """
+[[rule]]
+id = "secrets"
+decide = "deny"
+access = ["read file:secret*"]
+"""
+
+
+def test_a_tool_that_does_not_say_what_it_reads_is_told_what_to_declare(
+    handrail: Handrail,
+) -> None:
+    handrail.config.mkdir(parents=True, exist_ok=True)
+    (handrail.config / "rules.toml").write_text(SECRETS, encoding="utf-8")
+    call = ("stock", "item=rails", "-t", "stock.py")
+    model = scripted(handrail, "Call('stock', {'item': 'rails'}, 'c1')", "'Done.'")
+    handrail.write("stock.py", STOCK.format(declared=""))
+    denied, explained = handrail("tools", "call", *call), handrail("tools", "explain", *call)
+    ran = handrail("run", *model, "-t", "stock.py", "Go")
+    told = [re.findall(r"`(touches=.+)`", one.err) for one in (denied, explained, ran)]
+    [declared] = told[0]
+    handrail.write("stock.py", STOCK.format(declared=f", {declared}"))
+    done = handrail("tools", "call", *call)
+
+    assert told == [['touches=lambda **_: Access("read", "stock:all")']] * 3
+    assert (denied.exit, ran.exit, done.exit, done.out) == (3, 3, 0, "12\n")
+    assert "data that the tool does not name may include what rule 'secrets' denies" in denied.err

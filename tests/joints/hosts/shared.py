@@ -13,7 +13,7 @@ from joints.case import Case
 def make_executor(case: Case, ledger: MemoryLedger, *watching: Hook) -> Executor:
     """Return an executor without an approver, so that the framework asks."""
     options: dict[str, Any] = {"long_results": LongResults(reader="always"), **case.options}
-    options["approvals"] = Approvals(ledger=ledger)
+    options.setdefault("approvals", Approvals(ledger=ledger))
     options["hooks"] = [*options.get("hooks", ()), *watching]
     return Executor(Toolset(*case.tools), **options)
 

@@ -380,7 +380,7 @@ def test_a_tool_that_does_not_say_what_it_touches_asks_where_something_is_denied
     decision = on(policy, Access(WRITE, "*"), "mystery")
 
     assert decision == Ask(
-        "Allow `mystery` to make changes? (making changes may include what rule 'keys' denies)",
+        "Allow `mystery` to make changes? (making changes that the tool does not name may include what rule 'keys' denies)",
         Origin("keys", "rules.toml", 2),
     )
     assert isinstance(on(policy, writes_file("other"), "mystery"), Allow)

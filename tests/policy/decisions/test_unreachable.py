@@ -8,7 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail import DESTROY, READ, WRITE, Access, Call, CheckedCall, Effect, Spec
+from handrail import (
+    DESTROY,
+    READ,
+    WRITE,
+    Access,
+    Call,
+    CheckedCall,
+    Effect,
+    Executor,
+    Registry,
+    Spec,
+    Toolset,
+    tool,
+)
 from handrail.policy import Level, Rule, Rulebook, parse
 
 NOON = datetime(2027, 1, 1, 12, tzinfo=UTC)
@@ -191,3 +204,29 @@ def test_a_rule_that_is_told_never_decides(pieces: list[tuple[str, ...]]) -> Non
     }
 
     assert unreachable & deciding == set()
+
+
+@tool(effect=READ)
+def look() -> None:
+    """Look."""
+
+
+@pytest.mark.parametrize("file", ["toolset.toml", "registry.toml"])
+@pytest.mark.parametrize("named", ["loook", "look", "loo*", "deploy"])
+def test_a_rule_with_almost_the_name_of_a_tool_is_logged_once(
+    named: str, file: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`deploy` may be a tool of another program with the same rules."""
+    book = Rulebook.from_toml(f"[[rule]]\ndecide = 'deny'\ntools = '{named}'\n", file=file)
+    registry = Registry()
+    registry.add(Toolset(look))
+    for _ in range(2):
+        Executor(registry if file == "registry.toml" else Toolset(look), policy=book)
+
+    told = f"deny loook ({file}:1): no tool is named 'loook'. Closest: look."
+    assert caplog.messages == ([told] if named == "loook" else [])
+
+
+def test_a_policy_without_rules_names_no_tools() -> None:
+    assert Rulebook().named_tools == {}
+    assert [*Rulebook(rules("decide = 'deny'\ntools = ['a', 'b?']")).named_tools] == ["a"]

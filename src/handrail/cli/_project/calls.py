@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from handrail import Ask, Call, Deny, Executor, Spec
+from handrail import Access, Ask, Call, Deny, Executor, Spec
 from handrail.approvals import make_printable
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Exit, Halt
@@ -84,8 +84,9 @@ def show_explanation(app: App, kit: Kit, explanation: Explanation) -> Exit:
     app.print(
         explanation_document(explanation, rules), make_printable(str(explanation)).text.split("\n")
     )
-    if rules and app.output == "text":
-        app.say(make_printable(f"\n{describe_allowing_rule(rules)}").text)
+    advice = describe_allowing_rule(rules) if rules else advise(kit, explanation)
+    if advice and app.output == "text":
+        app.say(make_printable(f"\n{advice}").text)
     return Exit.DONE if explanation.refusal is None else Exit.USAGE
 
 
@@ -157,6 +158,26 @@ def proposal_documents(rules: Sequence[Proposal]) -> list[dict[str, str]]:
         {"scope": proposal.scope, "file": proposal.file, "rule": proposal.rule}
         for proposal in rules
     ]
+
+
+def advise(kit: Kit, explanation: Explanation) -> str:
+    """Return what lets rules decide a call that no rule can allow; empty if nothing does."""
+    asks = isinstance(explanation.decision, Ask)
+    return advise_declaring(kit, explanation.tool, explanation.accesses) if asks else ""
+
+
+def advise_declaring(kit: Kit, name: str, accesses: Sequence[Access]) -> str:
+    """Return what to declare, for a call of a tool that does not say what it touches; else ""."""
+    called = kit.tools.find(name)
+    if called is None or called.touches is not None or "mcp_tool" in called.spec.metadata:
+        return ""
+    verb = next((one.verb.name.lower() for one in accesses if one.resource == "*"), "")
+    access = f'Access("{verb}", "{called.spec.name}:all")'
+    return (
+        f"declare what the tool touches, so that rules can allow it: `touches=lambda **_: {access}`"
+        if verb
+        else ""
+    )
 
 
 def describe_allowing_rule(rules: Sequence[Proposal]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from handrail import Deny
 from handrail.approvals import Proposal, make_printable
+from handrail.cli._project.calls import advise_declaring
 from handrail.cli._project.kit import Kit
 from handrail.events import Event
 from handrail.permissions import Origin, Pending
@@ -23,6 +24,7 @@ Cause: TypeAlias = Literal["asked", "mode", "rule", "answer", "refused"]
 the tool refused it."""
 NO_APPROVER = Origin("no approver", kind="built-in")
 """Marks the answer to a call that no one was available to approve."""
+_APPROVE_IT = "no rule can allow it; to approve it yourself, pass `--on-denied suspend`"
 _KINDS: Mapping[str, Literal["mode", "built-in"]] = {"mode": "mode", "built-in": "built-in"}
 _NO_APPROVER = (
     "Not run: this needs the user's approval, and no one is available to give it. Do what you can "
@@ -43,6 +45,8 @@ class Denial:
     origin: Origin | None
     allow: Proposal | None = None
     """The rule that would have allowed it."""
+    declare: str = ""
+    """What to declare, if no rule can allow it since the tool does not name what it touches."""
     times: int = 1
 
     @property
@@ -57,7 +61,7 @@ class Denial:
         if self.cause == "refused":
             return "refused by the tool itself; no rule can change that"
         if self.allow is None:
-            return "no rule can allow it; to approve it yourself, pass `--on-denied suspend`"
+            return self.declare or _APPROVE_IT
         return f"to allow it, add this rule to {self.allow.file}:"
 
     def document(self) -> dict[str, Any]:
@@ -118,6 +122,8 @@ class Denials:
         self._calls: dict[str, _CallNotes] = {}
         self._rules: dict[str, Proposal | None] = {}
         """Rules that would allow the calls denied here, by the id of the call."""
+        self._undeclared: dict[str, str] = {}
+        """What to declare for calls denied here that no rule can allow, by the id of the call."""
         self._all: dict[tuple[str, str, str], tuple[int, Denial]] = {}
         """Each with the position of its first call."""
         for line in journal:
@@ -140,7 +146,12 @@ class Denials:
             for proposal in proposals
             if proposal.scope == "project" and _is_readable(proposal.rule)
         )
-        self._rules[pending.call.id] = next(readable, None)
+        name = pending.call.id
+        self._rules[name] = next(readable, None)
+        if self._rules[name] is None:
+            self._undeclared[name] = advise_declaring(
+                self._kit, pending.call.name, pending.accesses
+            )
         return Deny(_NO_APPROVER.format(pending.question), NO_APPROVER)
 
     def on_event(self, event: Event) -> None:
@@ -175,6 +186,7 @@ class Denials:
             why=why,
             origin=call.origin,
             allow=self._rules.get(name) if cause == "asked" else None,
+            declare=self._undeclared.get(name, "") if cause == "asked" else "",
         )
         candidate = call.place, denial
         before = self._all.get(key, candidate)

@@ -20,6 +20,7 @@ from handrail.cli._base.settings import closest_name
 from handrail.cli._base.signals import Signals, leave, listen_for_signals, run_alone
 from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.calls import (
+    advise,
     call_of,
     describe_allowing_rule,
     explain_call,
@@ -168,7 +169,9 @@ class _ToolCall:
         raise Halt(
             result.failure.message,
             code="interrupted" if stopped else result.failure.kind.value,
-            hint=describe_allowing_rule(rules) if rules else _hint(app, result, self._explained),
+            hint=describe_allowing_rule(rules)
+            if rules
+            else _hint(self._kit, result, self._explained),
             exits=stopped or _EXITS.get(result.failure.kind, Exit.FAILED),
         )
 
@@ -199,14 +202,14 @@ def _was_denied(result: Result) -> bool:
     return result.failure is not None and result.failure.kind is FailureKind.DENIED
 
 
-def _hint(app: App, result: Result, explanation: Explanation) -> str:
+def _hint(kit: Kit, result: Result, explanation: Explanation) -> str:
     """Return what to do about a failure."""
     if result.failure is not None and not _was_denied(result):
         return _where(result.failure.detail)
     if isinstance(explanation.decision, Deny) and explanation.decision.origin is not None:
         return f"to allow it, change {explanation.decision.origin}"
-    if isinstance(explanation.decision, Ask) and not app.asks:
-        return "run it at a terminal, where you can approve it"
+    if isinstance(explanation.decision, Ask) and not kit.app.asks:
+        return advise(kit, explanation) or "run it at a terminal, where you can approve it"
     return ""
 
 

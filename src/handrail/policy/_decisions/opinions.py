@@ -157,7 +157,8 @@ def possible_objections(rules: Candidates, args: Mapping[str, Any]) -> Iterator[
         if rule.decide == "deny" and (not rule.args or rule.fits(args)):
             wide = next((access for touch, access in pairs if touch.may_meet(access)), None)
             if wide is not None:
-                yield _doubt_of(rule, describe_access(wide))
+                unnamed = " that the tool does not name" if wide.resource == "*" else ""
+                yield _doubt_of(rule, f"{describe_access(wide)}{unnamed}")
 
 
 def allowances(

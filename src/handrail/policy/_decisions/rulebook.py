@@ -51,7 +51,7 @@ from handrail.policy._decisions.recursion import recursion_objections
 from handrail.policy._decisions.restricted_files import Restriction, RuleFiles
 from handrail.policy._decisions.safeguards import ProtectedFiles, find_name_readers
 from handrail.policy._decisions.tool_rules import FETCH_TAG, NO_ARGS, SHELL_TAG, ToolRules
-from handrail.policy._decisions.unreachable import UnreachableRule, find_unreachable
+from handrail.policy._decisions.unreachable import UnreachableRule, find_named, find_unreachable
 from handrail.policy._decisions.wording import describe_unmatched
 from handrail.policy._decisions.workspace_files import WorkspaceFiles, spell_folder
 from handrail.policy._rules.errors import RuleProblem
@@ -120,8 +120,7 @@ class Rulebook:
     def from_toml(cls, text: str, *, file: str = "rules.toml", **options: Any) -> Rulebook:
         """Make a policy from the text of a rule file. ``mode`` overrides the file's mode."""
         read = parse(text, file=file, level=Level.USER)
-        chosen: dict[str, Any] = {"mode": read.mode or Mode.ASK, **options}
-        return cls(read.rules, **chosen)
+        return cls(read.rules, **{"mode": read.mode or Mode.ASK, **options})
 
     @property
     def mode(self) -> Mode:
@@ -166,15 +165,17 @@ class Rulebook:
     def allowing(self, tool: str) -> tuple[Rule, ...]:
         """Return the rules that currently allow calls of a tool with any arguments."""
         now = self._now()
-        return tuple(
-            rule
-            for rule in self.rules
-            if rule.decide == "allow" and not rule.args and rule.is_active(now) and rule.names(tool)
-        )
+        found = [rule for rule in self.rules if rule.is_active(now) and rule.names(tool)]
+        return tuple(rule for rule in found if rule.decide == "allow" and not rule.args)
 
     def unreachable_rules(self, specs: Iterable[Spec] = ()) -> tuple[UnreachableRule, ...]:
         """Return rules that can never decide a call. With specs, also those for unknown tools."""
         return tuple(find_unreachable(self.rules, list(specs), self._now()))
+
+    @property
+    def named_tools(self) -> Mapping[str, Origin]:
+        """The tools that rules name in full, each with its first rule, without built-in rules."""
+        return find_named(self.rules)
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
@@ -325,9 +326,8 @@ class Rulebook:
         usable = partial(self._is_usable, now=self._now(), args=args)
         read = self._read(command, tool.commands, usable)
         command, matched = read.command, read.matched
-        opinions = self._objections_to_command(
-            tool, read, args, hosts.with_sending(accesses), usable=usable
-        )
+        sent = hosts.with_sending(accesses)
+        opinions = self._objections_to_command(tool, read, args, sent, usable=usable)
         allowed = command_allowances(matched)
         effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
         if allowed:

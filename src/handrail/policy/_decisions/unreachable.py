@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from handrail import Spec
-from handrail.policy._rules.glob import name_glob
-from handrail.policy._rules.rule import STRENGTH, Rule
+from handrail.permissions import Origin
+from handrail.policy._rules.glob import is_glob, name_glob
+from handrail.policy._rules.rule import STRENGTH, Level, Rule
 
 UnreachableKind: TypeAlias = Literal["expired", "unknown_tool", "overridden"]
 
@@ -47,6 +48,17 @@ def find_unreachable(
             reason = f"it never decides, because {stronger.origin} always does"
             hint = "delete it, or make the other rule narrower"
             yield UnreachableRule(rule, "overridden", reason, hint)
+
+
+def find_named(rules: Sequence[Rule]) -> dict[str, Origin]:
+    """Return the tools that rules name in full, each with its first rule; no built-in rules."""
+    return {
+        name: rule.origin
+        for rule in reversed(rules)
+        if rule.level is not Level.BUILT_IN
+        for name in rule.tools
+        if not is_glob(name)
+    }
 
 
 def _hides(strong: Rule, weak: Rule) -> bool:
