@@ -39,7 +39,7 @@ def find_hosts() -> Any:
 
 def measure(host: str, python: Path) -> dict[str, float]:
     """Return thousands of instructions of a run, or microseconds, by its kind and the number of its calls."""
-    paths = os.pathsep.join([str(HERE.parent / "src"), str(TESTS)])
+    paths = os.pathsep.join([str(HERE.parent / "src"), str(TESTS), str(TESTS.parent)])
     os.environ |= {"PYTHONPATH": paths, "HANDRAIL_HOST": host}
     command = [str(python), str(HERE / "counted_adapters.py")]
     if host not in THREADED:

@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from conformance import Conversation, Read, Setup, World
 from handrail import Call, Executor, LongResults
-from handrail.testing.conformance import Conversation, Read, Setup, World
 
 CLOCK = sys.argv[-1] == "clock"
 SHIM: Any = None if CLOCK else ctypes.CDLL(sys.argv[-1])

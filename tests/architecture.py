@@ -86,7 +86,6 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
     "providers": ({"_schema", "_formats"}, {"_streams"}, {"_readers"}),
     "runs": ({"_sealing"}, {"_store"}, {"_reading"}, {"_engine"}, {"_durable"}, {"_serving"}),
     "sandbox": ({"_kernel"}, {"_process"}, {"_bubblewrap"}),
-    "testing": ({"conformance"},),
     "tools": ({"_notebook"}, {"_files"}, {"_edit", "_search", "_trees", "_web"}, {"_shell"}),
 }
 """The folders inside an edge, from the lowest to the highest."""

@@ -34,7 +34,7 @@ from handrail import (
     tool,
 )
 from handrail.adapters import _turns
-from handrail.testing.conformance import PROVOCATIONS, Conversation, Host, Setup, World, check
+from conformance import PROVOCATIONS, Conversation, Host, Setup, World, check
 
 HOST = os.environ["HANDRAIL_HOST"]
 MODULE = import_module(f"on_{HOST}")

@@ -20,7 +20,7 @@ from agent_framework import tool as host_tool
 
 from handrail import READ, Call, Context, Executor, Toolset, tool
 from handrail.adapters.agent_framework import tools
-from handrail.testing.conformance import Conversation, Read, Setup
+from conformance import Conversation, Read, Setup
 
 Run = Callable[[Conversation], Awaitable[None]]
 Script = Callable[[Sequence[Any]], Sequence[Call]]

@@ -14,7 +14,7 @@ from agno.models.response import ModelResponse
 
 from handrail import READ, Call, Context, Executor, File, Text, Toolset, tool
 from handrail.adapters.agno import tools
-from handrail.testing.conformance import Conversation, Read, Setup
+from conformance import Conversation, Read, Setup
 
 Run = Callable[[Conversation], Awaitable[None]]
 Script = Callable[[Sequence[Any]], Sequence[Call]]

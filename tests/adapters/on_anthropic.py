@@ -12,7 +12,7 @@ import httpx2
 
 from handrail import READ, Call, Context, Executor, Toolset, tool
 from handrail.adapters.anthropic import tools
-from handrail.testing.conformance import Conversation, Read, Setup
+from conformance import Conversation, Read, Setup
 
 Run = Callable[[Conversation], Awaitable[None]]
 Script = Callable[[Sequence[Read]], Sequence[Call]]

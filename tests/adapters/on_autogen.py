@@ -20,7 +20,7 @@ from autogen_core.tools import FunctionTool
 
 from handrail import READ, Call, Context, Executor, File, Text, Toolset, tool
 from handrail.adapters.autogen import workbench
-from handrail.testing.conformance import Conversation, Read, Setup
+from conformance import Conversation, Read, Setup
 
 Run = Callable[[Conversation], Awaitable[None]]
 Script = Callable[[Sequence[Any]], Sequence[Call]]

@@ -19,7 +19,7 @@ from pydantic import PrivateAttr
 
 from handrail import READ, Call, Context, Executor, Toolset, tool
 from handrail.adapters.crewai import tools
-from handrail.testing.conformance import Conversation, Read, Setup
+from conformance import Conversation, Read, Setup
 from threads import call_from_thread, run_in_thread
 
 Run = Callable[[Conversation], Awaitable[None]]

@@ -27,7 +27,7 @@ from handrail import (
     tool,
 )
 from handrail.adapters.fastmcp import FORM, provider
-from handrail.testing.conformance import Conversation, Read, Setup, Skipped
+from conformance import Conversation, Read, Setup, Skipped
 
 Run = Callable[[Conversation], Awaitable[None]]
 

@@ -21,7 +21,7 @@ from google.genai import types
 
 from handrail import DESTROY, READ, Call, Context, Executor, Toolset, tool
 from handrail.adapters.google_adk import source, toolset
-from handrail.testing.conformance import Conversation, Read, Setup
+from conformance import Conversation, Read, Setup
 from processes import Asked, Outcome, make_executor
 
 Run = Callable[[Conversation], Awaitable[None]]

@@ -24,7 +24,7 @@ from langgraph.types import Command
 
 from handrail import DESTROY, READ, WRITE, Call, Executor, Image, Text
 from handrail.adapters.langchain import source, tools
-from handrail.testing.conformance import Conversation, Setup
+from conformance import Conversation, Setup
 from on_langgraph import (
     CUT_OFF,
     STARTED,

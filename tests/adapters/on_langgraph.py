@@ -44,7 +44,7 @@ from handrail import (
     writes_file,
 )
 from handrail.adapters.langgraph import node
-from handrail.testing.conformance import Conversation, Read, Setup
+from conformance import Conversation, Read, Setup
 from processes import Asked, Outcome, make_executor
 from spans import CALLS, Spans
 import real_model

@@ -23,7 +23,7 @@ from pydantic import PrivateAttr
 
 from handrail import READ, WRITE, Call, Context, Executor, File, Text, Toolset, tool
 from handrail.adapters.llama_index import tools
-from handrail.testing.conformance import Conversation, Read, Setup
+from conformance import Conversation, Read, Setup
 
 Run = Callable[[Conversation], Awaitable[None]]
 Script = Callable[[Sequence[Any]], Sequence[Call]]

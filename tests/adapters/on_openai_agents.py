@@ -49,7 +49,7 @@ from handrail import (
 )
 from handrail.adapters.openai_agents import question, run_config, source, tools
 from handrail.approvals import callback
-from handrail.testing.conformance import Conversation, Read, Setup, Skipped
+from conformance import Conversation, Read, Setup, Skipped
 from processes import Asked, Outcome
 from spans import CALLS, Spans
 import real_model

@@ -35,7 +35,7 @@ from pydantic_ai.tools import ToolApproved
 
 from handrail import DESTROY, READ, Call, Context, Executor, File, Image, Text, Toolset, tool
 from handrail.adapters.pydantic_ai import source, toolset
-from handrail.testing.conformance import Conversation, Read, Setup
+from conformance import Conversation, Read, Setup
 from processes import Asked, Outcome, make_executor
 from spans import CALLS, Spans
 import real_model

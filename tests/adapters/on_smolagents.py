@@ -20,7 +20,7 @@ from smolagents.models import (
 
 from handrail import READ, Call, Context, Executor, Toolset, tool
 from handrail.adapters.smolagents import tools
-from handrail.testing.conformance import Conversation, Read, Setup
+from conformance import Conversation, Read, Setup
 from threads import call_from_thread, run_in_thread
 
 Run = Callable[[Conversation], Awaitable[None]]

@@ -16,7 +16,7 @@ from strands.session.file_session_manager import FileSessionManager
 
 from handrail import READ, Call, Context, Executor, File, Text, Toolset, tool
 from handrail.adapters.strands import tools
-from handrail.testing.conformance import Conversation, Read, Setup
+from conformance import Conversation, Read, Setup
 from processes import Asked, Outcome
 
 Run = Callable[[Conversation], Awaitable[None]]

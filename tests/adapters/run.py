@@ -81,7 +81,7 @@ def make_environment(host: str) -> Path:
 
 def start(host: str, *arguments: str, capture: bool = False) -> subprocess.CompletedProcess[str]:
     """Run a module in the environment of a host."""
-    paths = os.pathsep.join([str(ROOT / "src"), str(HERE)])
+    paths = os.pathsep.join([str(ROOT / "src"), str(HERE), str(HERE.parent)])
     environment = os.environ | {
         "PYTHONPATH": paths,
         "MYPYPATH": str(ROOT / "src"),
@@ -129,7 +129,7 @@ def test(host: str, *, short: bool) -> bool:
 def observe(host: str) -> dict[str, list[str]]:
     """Return what a host does with each provocation, bare and with handrail."""
     kinds = [f"{kind}=on_{host}:{kind}" for kind in ("bare", "railed")]
-    ran = start(host, "handrail.testing.conformance", "--json", *kinds, capture=True)
+    ran = start(host, "conformance", "--json", *kinds, capture=True)
     start_of_json = f"\n{ran.stdout}".index("\n{\n")  # a host may print before it, and behind it
     bare, railed = json.JSONDecoder().raw_decode(ran.stdout, start_of_json)[0].values()
     return {name: [bare[name]["word"], railed[name]["word"]] for name in railed}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adapters import run
-from handrail.testing.conformance import PROVOCATIONS
+from conformance import PROVOCATIONS
 
 RESULTS = run.read_results()
 HERE = Path(__file__).parent

@@ -57,7 +57,13 @@ from handrail._execution import invoke, tasks
 from handrail._execution.hooks import Hooks
 from handrail._execution.ordering import Ordering
 from handrail._execution.pipeline import Pipeline
-from handrail._execution.running import Group, RunningCall, Waits, pending_result
+from handrail._execution.running import (
+    Group,
+    RequestedCall,
+    RunningCall,
+    Waits,
+    mark_pending,
+)
 from handrail._execution.tasks import Tasks
 from handrail._schedule.schedule import Schedule
 from handrail._support.loop import spawn
@@ -784,7 +790,8 @@ class World:
         self.closed = True
         at_work = [one for one, count in self.busy.items() if count]
         lingering = {
-            f"tool of {_key_of(one.call)}" for one in self.pipeline.ordering._lingering.values()
+            f"tool of {_key_of(one.record.call)}"
+            for one in self.pipeline.ordering._lingering.values()
         }
         for one in at_work:
             if one not in lingering and "_thread" not in one:
@@ -1099,9 +1106,9 @@ def count_hooks_of_all_callers(patch: pytest.MonkeyPatch) -> None:
 def enter_as_hooks_end(patch: pytest.MonkeyPatch) -> None:
     real = Tasks._enter_later
 
-    async def enter_later(self: Tasks, running: RunningCall, *more: Any) -> Result:
-        running.previous = None
-        return await real(self, running, *more)
+    async def enter_later(self: Tasks, record: RequestedCall, *more: Any) -> Result:
+        record.previous = None
+        return await real(self, record, *more)
 
     patch.setattr(Tasks, "_enter_later", enter_later)
 
@@ -1112,16 +1119,15 @@ def put_off_on_arrival(patch: pytest.MonkeyPatch) -> None:
 
     def admit(self: Pipeline, running: RunningCall, group: Group | None = None) -> Result | None:
         checked = running.checked
-        after = running.turn.waiting_before(running.position, checked.accesses)
+        after = running.turn.waiting_before(running.record.position, checked.accesses)
         if not after:
             return real(self, running, group)
         pending = self.questions.make_pending(running, checked.decision, after)
-        running.turn.put_off(pending)
-        return pending_result(pending)
+        return mark_pending(running.turn, pending)
 
     def waiting_before(self: Turn[Any], position: int, accesses: Any) -> tuple[str, ...]:
         mine = [one for one in self._records.values() if one.position == position]
-        return () if any(one.given for one in mine) else look(self, position, accesses)
+        return () if any(one.answered for one in mine) else look(self, position, accesses)
 
     patch.setattr(Pipeline, "admit", admit)
     patch.setattr(Turn, "waiting_before", waiting_before)
@@ -1155,9 +1161,10 @@ def cancel_equal_ids_of_other_turns(patch: pytest.MonkeyPatch) -> None:
     real = Turn.cancel
 
     def cancel(self: Turn[Any], *ids: str) -> tuple[str, ...]:
-        for running in self._owner.pipeline.live:
-            if running.call.id in ids:
-                running.cancel()
+        owner: Any = self.owner
+        for record in owner.pipeline.live:
+            if record.call.id in ids:
+                record.cancel()
         return real(self, *ids)
 
     patch.setattr(Turn, "cancel", cancel)

@@ -715,7 +715,9 @@ async def test_the_slot_of_a_tool_is_free_while_its_call_waits_again() -> None:
     limits = CallLimits(max_running_per_tool={"work": 2})
     async with Executor(stage.tools(), limits=limits) as executor:
         turn = executor.turn()
-        turn.add(work("b", "x"), work("a", "1", "x"), work("c", "2"))
+        turn.add(work("b", "x"))
+        await anyio.wait_all_tasks_blocked()  # else trio starts them in any order
+        turn.add(work("a", "1", "x"), work("c", "2"))
         await anyio.wait_all_tasks_blocked()
         await stage.end("c", "b", "a")
         await turn.results()

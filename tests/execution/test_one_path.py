@@ -53,7 +53,7 @@ from handrail import (
 )
 from handrail._execution import invoke
 from handrail._execution import tasks as tasks_module
-from handrail._execution.running import RunningCall
+from handrail._execution.running import RequestedCall
 from handrail._permissions import deciding
 from handrail._permissions.decide import decide
 from handrail._turn.event_feed import EventFeed, Listeners
@@ -792,20 +792,21 @@ def ask_the_policy_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def tell_the_rewritten_call_as_requested(patch: pytest.MonkeyPatch) -> None:
-    real = Listeners.tell
+    real = Listeners.emit
 
-    def tell(self: Listeners, running: RunningCall, kind: Any, *facts: Any) -> None:
-        if kind is Requested and running.call.name != "nope":
+    def emit(self: Listeners, record: RequestedCall, kind: Any, *facts: Any) -> None:
+        if kind is Requested and record.call.name != "nope":
             return
-        if kind is Decided and running.checked.decision is not None:
-            real(self, running, Requested, running.checked.call)
-        real(self, running, kind, *facts)
+        running = record.running
+        if kind is Decided and running is not None and running.checked.decision is not None:
+            real(self, record, Requested, running.checked.call)
+        real(self, record, kind, *facts)
 
-    patch.setattr(Listeners, "tell", tell)
+    patch.setattr(Listeners, "emit", emit)
 
 
 def run_tools_in_the_context_of_their_callers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RunningCall, "own_context", lambda _: copy_context())
+    patch.setattr(RequestedCall, "own_context", lambda _: copy_context())
     patch.setattr(invoke, "start", lambda work, _context: (False, work))
 
 

@@ -19,6 +19,7 @@ from mcp import Client, MCPError
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ElicitResult
 
+from conformance import PROVOCATIONS, Conversation, Read, Setup, Skipped, check
 from handrail import (
     Allow,
     Approvals,
@@ -35,7 +36,6 @@ from handrail import (
 )
 from handrail.mcp import HttpServer, McpSource
 from handrail.mcp.server import make_server
-from handrail.testing.conformance import PROVOCATIONS, Conversation, Read, Setup, Skipped, check
 from mcp_served.served import MODERN, require_asyncio
 
 pytestmark = pytest.mark.anyio

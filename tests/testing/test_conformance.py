@@ -13,8 +13,7 @@ import anyio
 import pytest
 
 import handrail
-from handrail import Call, Executor
-from handrail.testing.conformance import (
+from conformance import (
     PROVOCATIONS,
     Conversation,
     Observation,
@@ -28,6 +27,7 @@ from handrail.testing.conformance import (
     to_json,
     to_markdown,
 )
+from handrail import Call, Executor
 
 Run = Callable[[Conversation], Awaitable[None]]
 
@@ -261,8 +261,12 @@ def test_observations_are_saved_and_shown() -> None:
     ],
 )
 def test_the_command_prints_a_table_or_json(arguments: list[str], status: int, line: str) -> None:
-    command = [sys.executable, "-m", "handrail.testing.conformance", *arguments]
-    paths = [Path(__file__).parent, Path(handrail.__file__).parents[1]]
+    command = [sys.executable, "-m", "conformance", *arguments]
+    paths = [
+        Path(__file__).parent,
+        Path(__file__).parents[1],
+        Path(handrail.__file__).parents[1],
+    ]
     ended = subprocess.run(  # noqa: S603  our own interpreter
         command,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))},

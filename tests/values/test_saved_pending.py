@@ -75,20 +75,6 @@ def test_ids_of_different_calls_differ_and_begin_like_the_run() -> None:
     assert [one.partition("~")[0] for one in ids[7:9]] == ["x", "x"]
 
 
-def test_the_kind_of_a_request_of_an_older_version_is_read_from_its_fields() -> None:
-    older = {name: PLAIN[name] for name in PLAIN if name != "kind"}
-    changes: list[dict[str, Any]] = [
-        {},
-        {"origin": None},
-        {"origin": None, "once": False},
-        {"question": ""},
-    ]
-
-    read = [Pending.from_json(json.dumps(older | change)).kind for change in changes]
-
-    assert read == ["approval", "login", "approval", "waiting"]
-
-
 def test_the_arguments_of_a_pending_call_are_json_text() -> None:
     assert ASKED.call == Call("pay", '{"amount": 5}', "c1")
 
@@ -152,17 +138,6 @@ def test_what_it_looks_like() -> None:
             "kind": "approval",
         }
     )
-
-
-def test_a_question_of_an_older_version_has_no_preview() -> None:
-    later = {"headline", "changes", "grade", "parts"}
-    older = {name: PLAIN[name] for name in PLAIN if name not in later}
-    older["origin"] = {name: PLAIN["origin"][name] for name in ("rule", "file", "line", "kind")}
-    read = Pending.from_json(json.dumps(older))
-
-    assert read == replace(ASKED, headline="", changes=(), grade=Grade.UNCONFINED, parts=())
-    assert read.origin == Origin("money", "rules.toml", 3)
-    assert [one.origin and one.origin.digest for one in (ASKED, read)] == ["00ff", ""]
 
 
 def test_a_saved_request_keeps_the_digest_of_its_rule_file() -> None:
@@ -256,11 +231,3 @@ def test_notes_and_a_login_are_saved_only_where_there_are_any() -> None:
 
     assert Pending.from_json(told.to_json()) == told
     assert json.loads(told.to_json()) == {**PLAIN, "notes": ["a: b"], "approves": False}
-
-
-def test_a_login_of_an_older_version_approves_nothing() -> None:
-    older = {name: PLAIN[name] for name in PLAIN if name != "kind"}
-    login = {"once": True, "origin": None}
-    read = [Pending.from_json(json.dumps(older | change)) for change in ({}, login)]
-
-    assert [(one.kind, one.approves) for one in read] == [("approval", True), ("login", False)]

@@ -49,8 +49,10 @@ def check(call: Call, turn: Turn[Any], view: View, nth: int = 1) -> CheckedCall 
             tool, registry = view.find_own(call.name, turn.tools), None
         tool = tool and _find_offered(tool, turn, view)
         if tool is None:
-            return _refuse_unknown(call, turn)
-    checked = _read(call, tool, turn, nth)
+            return _refuse_unknown(call, turn, view)
+    checked = _read(call, tool, turn, view)
+    if nth != 1 and isinstance(checked, CheckedCall):
+        checked = checked._replace(nth=nth)
     if registry is not None and registry.generation != turn.generation:
         if _is_stale(tool.spec, view, registry):
             return Result.fail(call.id, FailureKind.STALE, _STALE.format(call.name))
@@ -80,7 +82,7 @@ def _find_offered(tool: AnyTool, turn: Turn[Any], view: View) -> AnyTool | None:
     return tool if exposure is _DIRECT or is_found or view.may_show(tool) else None
 
 
-def _read(call: Call, tool: AnyTool, turn: Turn[Any], nth: int) -> CheckedCall | Result:
+def _read(call: Call, tool: AnyTool, turn: Turn[Any], view: View) -> CheckedCall | Result:
     try:
         args = tool.parse(call.args)
     except KeyboardInterrupt:
@@ -88,11 +90,10 @@ def _read(call: Call, tool: AnyTool, turn: Turn[Any], nth: int) -> CheckedCall |
     except BaseException as error:  # noqa: BLE001  a validator of the tool's author
         return _report_broken_tool(call, tool, error, _UNREADABLE)
     if type(args) is Failure:
-        args = _with_signature(args, tool, turn)
+        args = _with_signature(args, tool, turn, view)
         return Result(call.id, args.message, failure=args)
     if tool._target is not None:
-        checked = _read_target(call, tool, args, turn)
-        return checked._replace(nth=nth) if isinstance(checked, CheckedCall) else checked
+        return _read_target(call, tool, args, turn, view=view)
     if call.args is not args.text:  # the policy decides on the arguments that will run
         call = Call(call.name, args.text, call.id)
     accesses = (
@@ -100,35 +101,37 @@ def _read(call: Call, tool: AnyTool, turn: Turn[Any], nth: int) -> CheckedCall |
     )
     if type(accesses) is Result:
         return accesses
-    fields = (call, tool.spec, accesses, turn, None, "", nth, tool, args)
+    fields = (call, tool.spec, accesses, turn, None, "", 1, tool, args)
     made: CheckedCall = _new(CheckedCall, fields)
     return made
 
 
-def _read_target(call: Call, proxy: AnyTool, args: Args, turn: Turn[Any]) -> CheckedCall | Result:
+def _read_target(
+    call: Call, proxy: AnyTool, args: Args, turn: Turn[Any], *, view: View
+) -> CheckedCall | Result:
     """Return the call that a proxy means, checked as if the model had made it."""
     try:
-        wanted, tool = _take_apart(call, proxy, args, turn)
+        wanted, tool = _take_apart(call, proxy, args, turn, view=view)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  the author's own code
         return _report_broken_tool(call, proxy, error, _UNREADABLE)
     if tool is not None:
-        tool = None if tool._target is not None else _find_offered(tool, turn, turn.owner.view)
+        tool = None if tool._target is not None else _find_offered(tool, turn, view)
     if tool is None:
-        return _refuse_unknown(wanted, turn)
-    checked = _read(wanted, tool, turn, 1)
+        return _refuse_unknown(wanted, turn, view)
+    checked = _read(wanted, tool, turn, view)
     return checked._replace(via=proxy.spec.name) if type(checked) is CheckedCall else checked
 
 
 def _take_apart(
-    call: Call, proxy: AnyTool, args: Args, turn: Turn[Any]
+    call: Call, proxy: AnyTool, args: Args, turn: Turn[Any], *, view: View
 ) -> tuple[Call, AnyTool | None]:
     """Return the call that a proxy means, and its tool. Its name can be the one in an API."""
     target: Any = proxy._target
     wanted = replace(target(args.values), id=call.id)
     tools: Toolset = turn.tools
-    tool = tools.find(wanted.name) or turn.owner.view.find_own(wanted.name, tools)
+    tool = tools.find(wanted.name) or view.find_own(wanted.name, tools)
     if tool is None and (own := tools.api_names.get(wanted.name)) is not None:
         return replace(wanted, name=own), tools.find(own)
     return wanted, tool
@@ -141,7 +144,11 @@ def find_meant(call: Call, turn: Turn[Any], view: View) -> Call:
         return call
     try:
         args = proxy.parse(call.args)
-        return call if isinstance(args, Failure) else _take_apart(call, proxy, args, turn)[0]
+        return (
+            call
+            if isinstance(args, Failure)
+            else _take_apart(call, proxy, args, turn, view=view)[0]
+        )
     except KeyboardInterrupt:
         raise
     except BaseException:  # noqa: BLE001  the check has reported it
@@ -172,8 +179,8 @@ def _report_broken_tool(call: Call, tool: AnyTool, error: BaseException, message
     return Result.fail(call.id, FailureKind.BUG, message.format(call.name), describe_error(error))
 
 
-def _refuse_unknown(call: Call, turn: Turn[Any]) -> Result:
-    suggestion = _suggest(call.name, turn.tools, turn.owner.view)
+def _refuse_unknown(call: Call, turn: Turn[Any], view: View) -> Result:
+    suggestion = _suggest(call.name, turn.tools, view)
     message = f"There is no tool {clip(call.name)!r}. {suggestion}"
     return Result.fail(call.id, FailureKind.UNKNOWN_TOOL, message)
 
@@ -230,11 +237,11 @@ def _advise(name: str, tools: Toolset, view: View) -> str:
     )
 
 
-def _with_signature(failure: Failure, tool: AnyTool, turn: Turn[Any]) -> Failure:
+def _with_signature(failure: Failure, tool: AnyTool, turn: Turn[Any], view: View) -> Failure:
     """Add its signature to the refusal of a tool that the model has not found yet."""
     if tool.spec.exposure is not _DEFERRED or tool.spec.name in turn.loaded:
         return failure
-    signature, finder = write_signature(tool.spec), turn.owner.view.finder
+    signature, finder = write_signature(tool.spec), view.finder
     if finder is not None and finder.by_call:  # then its own name is used
         signature = tool.spec.name + signature.removeprefix(api_name(tool.spec.name))
     return replace(failure, message=f"{failure.message}\nThe tool is {signature}.")

@@ -21,7 +21,7 @@ import anyio.to_thread
 
 from handrail._collection.registry import Registry
 from handrail._collection.toolset import Toolset
-from handrail._execution.running import RunningCall
+from handrail._execution.running import RequestedCall
 from handrail._execution.settings import (
     AN_APPROVER,
     Approvals,
@@ -38,7 +38,7 @@ from handrail._execution.settings import (
 from handrail._execution.view import View
 from handrail._permissions.checked_call import Policy
 from handrail._turn.event_feed import EventFeed
-from handrail._turn.record import EMPTY, Given, check_options
+from handrail._turn.record import EMPTY, TurnOptions, check_options
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer, Approver, Ledger
 from handrail._values.call import Call
@@ -119,10 +119,8 @@ class Executor:
         if turn is not None:
             return self._own(turn).run(call)
         tasks, pipeline = self._tasks, self._pipeline
-        running = RunningCall(Turn(tasks), call, self._view)
-        if not pipeline.is_hooked:
-            return pipeline.run(running)
-        return tasks.run_hooked(running)
+        record = RequestedCall(Turn(tasks), call, self._view)
+        return tasks.run_hooked(record) if pipeline.is_hooked else pipeline.run(record)
 
     async def run_all(
         self, calls: Iterable[Call] | AsyncIterable[Call], *, turn: Turn[Any] | None = None
@@ -249,7 +247,7 @@ class Executor:
         run: str | None = None,
         tools: Toolset | None = None,
         loaded: Iterable[str] = (),
-        **given: Any,
+        **options: Any,
     ) -> Turn[Any]:
         """Begin a turn: all calls of one reply.
 
@@ -265,10 +263,11 @@ class Executor:
             claimant: Who uses approvals. For a durable engine, the id of its execution.
             loaded: The deferred tools that the conversation has found, as
                 ``handrail.messages.find_loaded_tools`` reads them off it.
-            **given: The other options above.
+            **options: The other options above.
         """
-        check_options(given)
-        turn: Turn[Any] = Turn(self._tasks, id, run, Given(**given, loaded=frozenset(loaded)))
+        check_options(options)
+        more = TurnOptions(**options, loaded=frozenset(loaded))
+        turn: Turn[Any] = Turn(self._tasks, id, run, more)
         for name, result in turn.known.items():
             if result.call_id != name:
                 raise ValueError(
@@ -289,12 +288,12 @@ class Executor:
     @property
     def approver(self) -> Approver | None:
         """The function that answers approval requests, if there is one."""
-        return self._pipeline.questions.default_approver
+        return self._pipeline.questions.approvals.approver
 
     @property
     def ledger(self) -> Ledger:
         """Where used approvals are recorded."""
-        return self._pipeline.questions.ledger
+        return self._pipeline.questions.approvals.ledger
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
@@ -351,9 +350,9 @@ class Executor:
         from handrail._execution.explain import explain
 
         turn = self._own(turn) if turn is not None else self.turn()
-        running = RunningCall(turn, call, self._view)
-        running.position = turn.next_position
-        return explain(running, self._pipeline)
+        record = RequestedCall(turn, call, self._view)
+        record.position = turn.next_position
+        return explain(record, self._pipeline)
 
     def events(self) -> EventFeed:
         """Return the events from now on, until the executor is closed."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from handrail._execution.pipeline import Pipeline
 from handrail._execution.questions import mark_unseen
-from handrail._execution.running import RunningCall
+from handrail._execution.running import RequestedCall, RunningCall
 from handrail._permissions.decide import Explains, decide
 from handrail._permissions.explanation import Explanation
 from handrail._values.decision import Ask
@@ -14,15 +14,15 @@ from handrail._values.pending import Pending
 from handrail._values.result import Result
 
 
-def explain(running: RunningCall, pipeline: Pipeline) -> Explanation:
+def explain(record: RequestedCall, pipeline: Pipeline) -> Explanation:
     """Return what would happen to a call."""
-    checked = pipeline.check(running.call, running)
+    checked = pipeline.check(record.call, record)
     if isinstance(checked, Result):
-        return Explanation(call=running.call, refusal=checked)
+        return Explanation(call=record.call, refusal=checked)
     hooks = tuple(getattr(hook, "__qualname__", repr(hook)) for hook in pipeline.hooks.before)
-    policy: Any = running.view.policy
+    policy: Any = record.view.policy
     decision = decide(policy, checked)
-    running.checked = checked._replace(decision=decision)
+    running = RunningCall(record, checked._replace(decision=decision))
     return Explanation(
         call=checked.call,
         tool=checked.name,

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard, cast
 
 import anyio
 
-from handrail._execution.running import RunningCall, fail, keep_finds, not_begun
+from handrail._execution.running import RequestedCall, RunningCall, fail, keep_finds, not_begun
 from handrail._execution.settings import After, Around, Before, Hook
 from handrail._permissions.checked_call import CheckedCall, with_decision
 from handrail._permissions.decide import is_quick
@@ -48,13 +48,13 @@ class Hooks:
             return None
         decision = await self.decide(running)
         if decision is None:
-            return not_begun(running)
+            return not_begun(running.record)
         running.checked = with_decision(running.checked, decision)
         return None
 
     async def decide(self, running: RunningCall) -> Decision | None:
         """Return the decision about a call, or None if it was stopped before."""
-        return await self._deciding.decide(running.view.policy, running.checked, running)
+        return await self._deciding.decide(running.view.policy, running.checked, running.record)
 
     async def decide_more(self, running: RunningCall, checked: CheckedCall) -> Decision:
         """Return the decision about a running call with more accesses. A stop ends its tool."""
@@ -71,83 +71,86 @@ class Hooks:
 
     async def run_before(self, running: RunningCall) -> Result | None:
         """Pass a checked call through each hook. Returns a result if one answers or refuses it."""
-        if _is_too_deep(running):
-            return fail(running, FailureKind.DENIED, _TOO_DEEP)
+        record = running.record
+        if _is_too_deep(record):
+            return fail(record, FailureKind.DENIED, _TOO_DEEP)
         for hook in self.before:
             answer: object
             try:
                 answer = hook(running.checked)
                 if answer is running.checked:
                     continue
-                answer = await _resolve(answer, self._seconds, running.may_wait)
+                answer = await _resolve(answer, self._seconds, record.may_wait)
             except BaseException as error:  # noqa: BLE001  raised again if it must pass
-                answer = self._refuse(running, error)
+                answer = self._refuse(record, error)
             if answer is not running.checked:
-                result = await self._take(answer, running)
+                result = await self._use_answer(answer, running)
                 if result is not None:
                     return result
         return None
 
-    def _refuse(self, running: RunningCall, error: BaseException) -> Result:
+    def _refuse(self, record: RequestedCall, error: BaseException) -> Result:
         """Return the result of a call that a hook failed on. Raises errors that must pass."""
-        if isinstance(error, Expired) and running.stopped:
-            return not_begun(running)
+        if isinstance(error, Expired) and record.stopped:
+            return not_begun(record)
         if isinstance(error, Expired):
-            return _deny(running, f"timed out after {self._seconds:g} s")
+            return _deny(record, f"timed out after {self._seconds:g} s")
         if isinstance(error, StopRun):
-            return stop_run(running, error)
+            return stop_run(record, error)
         if must_pass(error):
             raise error
-        log.error("a hook before a call of %r failed", running.call.name, exc_info=error)
-        return _deny(running, f"failed ({type(error).__name__})", describe_error(error))
+        log.error("a hook before a call of %r failed", record.call.name, exc_info=error)
+        return _deny(record, f"failed ({type(error).__name__})", describe_error(error))
 
-    async def _take(self, answer: object, running: RunningCall) -> Result | None:
+    async def _use_answer(self, answer: object, running: RunningCall) -> Result | None:
         """Use a hook's answer. A call is checked again; a result needs a call that is allowed."""
-        if _is_result_of(answer, running):
+        record = running.record
+        if _is_result_of(answer, record):
             if answer.failure is not None:
                 return answer
             decision = await self.decide(running)
             return answer if isinstance(decision, Allow) else None
-        if isinstance(answer, Call) and answer.id == running.call.id:
-            checked = self._check(answer, running)
-            if type(checked) is CheckedCall:
-                running.notes += running.checked.parsed.repairs
-                running.checked, running.is_rewritten = checked, True
-                return None
-            return checked  # type: ignore[return-value]
-        log.error("a hook before a call of %r returned %r", running.call.name, answer)
+        if isinstance(answer, Call) and answer.id == record.call.id:
+            checked = self._check(answer, record)
+            if isinstance(checked, Result):
+                return checked
+            running.notes += running.checked.parsed.repairs
+            running.recheck(checked, running.added)
+            running.is_rewritten = True
+            return None
+        log.error("a hook before a call of %r returned %r", record.call.name, answer)
         another = isinstance(answer, Call | CheckedCall)
         return _deny(
-            running,
+            record,
             "returned another call" if another else "returned neither a call nor its result",
         )
 
-    async def run_after(self, running: RunningCall, result: Result) -> Result:
+    async def run_after(self, record: RequestedCall, result: Result) -> Result:
         """Pass a result through each hook. A failing one withholds it; only searches find tools."""
-        if _is_too_deep(running):
-            return fail(running, FailureKind.BUG, _TOO_DEEP_AFTER)
+        if _is_too_deep(record):
+            return fail(record, FailureKind.BUG, _TOO_DEEP_AFTER)
         for hook in self.after:
             answer: object
             try:
-                answer = hook(running.subject, result)
+                answer = hook(record.subject, result)
                 if type(answer) is not Result:
                     answer = await _resolve(answer, self._seconds, _ignore)
             except BaseException as error:  # noqa: BLE001  raised again if it must pass
-                answer = self._withhold(running, result, error)
-            result = _take_result(running, result, answer)
-        return keep_finds(running, result) if result.found else result
+                answer = self._withhold(record, result, error)
+            result = _take_result(record, result, answer)
+        return keep_finds(record, result) if result.found else result
 
-    def _withhold(self, running: RunningCall, result: Result, error: BaseException) -> Result:
+    def _withhold(self, record: RequestedCall, result: Result, error: BaseException) -> Result:
         """Return the result of a call whose ``after`` hook failed. Raises errors that must pass."""
         if isinstance(error, Expired):
-            return _withhold_result(running, f"timed out after {self._seconds:g} s")
+            return _withhold_result(record, f"timed out after {self._seconds:g} s")
         if isinstance(error, StopRun):
-            stop_run(running, error)
+            stop_run(record, error)
             return result
         if must_pass(error):
             raise error
-        log.error("a hook after a call of %r failed", running.call.name, exc_info=error)
-        return _withhold_result(running, f"failed ({type(error).__name__})", describe_error(error))
+        log.error("a hook after a call of %r failed", record.call.name, exc_info=error)
+        return _withhold_result(record, f"failed ({type(error).__name__})", describe_error(error))
 
     async def run_around(
         self, invoke: Callable[[RunningCall], Awaitable[Result]], running: RunningCall
@@ -159,7 +162,7 @@ class Hooks:
             step = partial(hook, running.checked, step)
         result: Any
         try:
-            result = await finish(step(), math.inf, running.may_wait)
+            result = await finish(step(), math.inf, running.record.may_wait)
         except BaseException as error:  # noqa: BLE001  raised again if it must pass
             result = error
         await once.close()
@@ -167,8 +170,8 @@ class Hooks:
             result = self._handle_around_error(running, result, once.result)
         elif once.result is not None and once.result.pending is not None:
             result = once.result  # a hook cannot change a pending call
-        elif not _is_result_of(result, running):
-            log.error("a hook around a call of %r returned %r", running.call.name, result)
+        elif not _is_result_of(result, running.record):
+            log.error("a hook around a call of %r returned %r", running.record.call.name, result)
             result = _report_lost(running, "returned no result of it", repr(result))
         answer: Result = result
         return answer
@@ -177,16 +180,17 @@ class Hooks:
         self, running: RunningCall, error: BaseException, result: Result | None
     ) -> Result:
         """Return the result after an ``around`` hook failed. Raises errors that must pass."""
-        if isinstance(error, Expired) and running.stopped and not running.begun:
-            return not_begun(running)
+        record = running.record
+        if isinstance(error, Expired) and record.stopped and not record.begun:
+            return not_begun(record)
         if isinstance(error, StopRun):
-            denied = stop_run(running, error)
+            denied = stop_run(record, error)
             return denied if result is None else result
         if must_pass(error):
             raise error
         if result is not None and result.pending is not None:
             return result
-        log.error("a hook around a call of %r failed", running.call.name, exc_info=error)
+        log.error("a hook around a call of %r failed", record.call.name, exc_info=error)
         return _report_lost(running, f"failed ({type(error).__name__})", describe_error(error))
 
 
@@ -209,11 +213,11 @@ class _SingleRun:
         if self._ended is not None:
             raise RuntimeError("`run` was awaited twice, which could repeat a side effect.")
         self._ended = anyio.Event()
-        self._running.stop = None  # from now on, a stop ends the tool, not the hooks
+        self._running.record.stop = None  # from now on, a stop ends the tool, not the hooks
         try:
             self.result = await self._invoke(self._running)
         finally:
-            self._running.stop = None
+            self._running.record.stop = None
             self._ended.set()
         return self.result
 
@@ -231,18 +235,18 @@ def may_be_long(running: RunningCall) -> bool:
     return policy is not None and not is_quick(policy, running.checked)
 
 
-def _is_result_of(answer: object, running: RunningCall) -> TypeGuard[Result]:
+def _is_result_of(answer: object, record: RequestedCall) -> TypeGuard[Result]:
     """Return whether this is a result of a call, and not a pending one."""
     if not isinstance(answer, Result):
         return False
-    return answer.call_id == running.call.id and answer.pending is None
+    return answer.call_id == record.call.id and answer.pending is None
 
 
-def _take_result(running: RunningCall, result: Result, answer: object) -> Result:
+def _take_result(record: RequestedCall, result: Result, answer: object) -> Result:
     """Return a hook's result, if it is one of the same call. A pending result stays pending."""
-    if not isinstance(answer, Result) or answer.call_id != running.call.id:
-        log.error("a hook after a call of %r returned %r", running.call.name, answer)
-        answer = _withhold_result(running, "returned no result of this call")
+    if not isinstance(answer, Result) or answer.call_id != record.call.id:
+        log.error("a hook after a call of %r returned %r", record.call.name, answer)
+        answer = _withhold_result(record, "returned no result of this call")
     return answer if answer.pending is result.pending else result
 
 
@@ -261,42 +265,43 @@ async def _await(awaitable: Awaitable[Any]) -> Any:
 def _ignore(_stop: Stop) -> None: ...
 
 
-def _is_too_deep(running: RunningCall) -> bool:
-    return running.parent is not None and len(running.enclosing()) >= MAX_DEPTH
+def _is_too_deep(record: RequestedCall) -> bool:
+    return record.parent is not None and len(record.enclosing()) >= MAX_DEPTH
 
 
-def stop_run(running: RunningCall, error: StopRun) -> Result:
+def stop_run(record: RequestedCall, error: StopRun) -> Result:
     """Deny a call, close its turn, and let the run end."""
     reason = str(error) or StopRun.NO_REASON
-    running.turn.close(reason)
-    return fail(running, FailureKind.DENIED, StopRun.describe(reason))
+    record.turn.close(reason)
+    return fail(record, FailureKind.DENIED, StopRun.describe(reason))
 
 
-def _deny(running: RunningCall, how: str, detail: str = "") -> Result:
+def _deny(record: RequestedCall, how: str, detail: str = "") -> Result:
     message = f"Not run: a check before the call {how}. Tell the user."
-    return fail(running, FailureKind.DENIED, message, detail or f"a hook {how}")
+    return fail(record, FailureKind.DENIED, message, detail or f"a hook {how}")
 
 
-def _withhold_result(running: RunningCall, how: str, detail: str = "") -> Result:
+def _withhold_result(record: RequestedCall, how: str, detail: str = "") -> Result:
     message = (
         f"Result withheld: a check after the call {how}. The call may have taken effect: check "
         "before you call it again. Tell the user."
     )
-    return fail(running, FailureKind.BUG, message, detail or f"a hook {how}")
+    return fail(record, FailureKind.BUG, message, detail or f"a hook {how}")
 
 
 def _report_lost(running: RunningCall, how: str, detail: str) -> Result:
     """Return the result of a call whose ``around`` hook failed, before or after the tool ran."""
-    if not running.begun:
+    record = running.record
+    if not record.begun:
         message = f"Not run: a check around the call {how}. Tell the user."
-        return fail(running, FailureKind.BUG, message, detail)
+        return fail(record, FailureKind.BUG, message, detail)
     repeatable = running.checked.is_repeatable
     message = (
         f"Result lost: a check around the call {how}. The call may have taken effect: check "
         "before you call it again. Tell the user."
     )
     kind = FailureKind.BUG if repeatable else FailureKind.UNKNOWN
-    return fail(running, kind, message, detail)
+    return fail(record, kind, message, detail)
 
 
 _TOO_DEEP = "Not run: checks of calls are nested without end. Tell the user."

@@ -13,22 +13,28 @@ from time import monotonic, perf_counter
 from typing import Any, NamedTuple, Protocol, cast
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 
 from handrail._definition.tool import AnyTool, check_deps
 from handrail._execution.output import Collected, render_result
-from handrail._execution.running import NeedsAccess, RunningCall, fail, not_begun
+from handrail._execution.running import NeedsAccess, RequestedCall, RunningCall, fail, not_begun
 from handrail._execution.settings import CallLimits, LongResults
 from handrail._execution.threads import Thread, collect, run_in_thread
 from handrail._support.loop import (
     Escaped,
     Expired,
+    LoopBinding,
     complete,
     finish,
+    in_event_loop,
     must_pass,
     start,
 )
 from handrail._turn.event_feed import Listeners
+from handrail._turn.turn import Turn
+from handrail._values.access import Access
+from handrail._values.approval import Approver
 from handrail._values.call import Args
 from handrail._values.context import Context
 from handrail._values.errors import (
@@ -55,6 +61,14 @@ class World(Protocol):
     long_results: LongResults
     listeners: Listeners
     cleanups: list[Callable[[], Awaitable[None]]]
+    home: LoopBinding
+
+    def find_approver(self, turn: Turn[Any], /) -> Approver | None:
+        """Return the approver of a turn, or None."""
+        ...
+
+    async def may(self, running: RunningCall, accesses: tuple[Access, ...], /) -> None:
+        """Let a running call access more, or raise."""
 
 
 async def invoke(world: World, running: RunningCall) -> Result:
@@ -64,23 +78,23 @@ async def invoke(world: World, running: RunningCall) -> Result:
     outside.
     """
     tool: Any = running.checked.tool
-    began = perf_counter()
+    began, record = perf_counter(), running.record
     while True:
-        if running.stopped:
-            return result_of_stop(running)
-        running.attempts += 1
+        if record.stopped:
+            return result_of_stop(record)
+        record.attempts += 1
         if world.listeners.feeds:
-            world.listeners.tell(running, Started, running.call.id, running.attempts)
-        variables = running.own_context()
+            world.listeners.emit(record, Started, record.call.id, record.attempts)
+        variables = record.own_context()
         try:
             work = _start(running, tool, world)
             ended, value = start(work, variables)
             if not ended:
                 seconds = tool.spec.timeout or world.limits.timeout
-                value = await finish(value, seconds, running.may_wait)
+                value = await finish(value, seconds, record.may_wait)
             if running.collected is not None:
                 value = running.collected.text()
-            return render_result(running.call.id, value, tool, perf_counter() - began)
+            return render_result(record.call.id, value, tool, perf_counter() - began)
         except BaseException as error:  # noqa: BLE001  raised again if it must pass
             outcome = _handle_error(running, world, error)
         result = await _wait(running, world, outcome) if type(outcome) is NextAttempt else outcome
@@ -92,7 +106,7 @@ def _start(running: RunningCall, tool: AnyTool, world: World) -> Coroutine[Any, 
     """Return a coroutine that runs the tool's function, of any kind."""
     way = tool._way
     context = _context(running, tool, world) if tool.takes_context else None
-    args = running.checked.parsed if running.attempts == 1 else _args_again(running, tool)
+    args = running.checked.parsed if running.record.attempts == 1 else _args_again(running, tool)
     if way == "async":
         coroutine: Coroutine[Any, Any, Any] = tool.invoke(args, context)
         return coroutine
@@ -106,7 +120,7 @@ def _start(running: RunningCall, tool: AnyTool, world: World) -> Coroutine[Any, 
     thread = running.thread = Thread()
     if running.collected is None:
         return run_in_thread(thread, tool.invoke, args, context)
-    work, take = partial(tool.invoke, args, context), partial(_take, running, world)
+    work, take = partial(tool.invoke, args, context), partial(_collect, running, world)
     return run_in_thread(thread, collect, work, take, thread.is_abandoned)
 
 
@@ -126,33 +140,33 @@ async def _drain(running: RunningCall, world: World, pieces: Any) -> None:
     paused_at = monotonic()
     async with aclosing(pieces):
         async for piece in pieces:
-            _take(running, world, piece)
+            _collect(running, world, piece)
             if monotonic() - paused_at > _MAX_BUSY_SECONDS:  # it must not block the event loop
                 await anyio.lowlevel.checkpoint()
                 paused_at = monotonic()
 
 
-def _take(running: RunningCall, world: World, piece: object) -> bool:
+def _collect(running: RunningCall, world: World, piece: object) -> bool:
     """Add the next piece of a result. Returns False if the call was stopped."""
     collected: Any = running.collected
-    text = collected.write(piece)
-    world.listeners.tell_from_anywhere(running, Yielded, running.call.id, text)
-    return not running.stopped
+    text, record = collected.write(piece), running.record
+    world.listeners.emit_from_anywhere(record, Yielded, record.call.id, text)
+    return not record.stopped
 
 
 def _context(running: RunningCall, tool: AnyTool, world: World) -> Context[Any]:
-    checked, turn = running.checked, running.turn
+    checked, turn, record = running.checked, running.turn, running.record
     if turn.deps is None:
         check_deps(tool, "`executor.turn`")
 
     def progress(message: str, fraction: float | None = None, /) -> None:
-        fields = running.call.id, message, fraction
-        world.listeners.tell_from_anywhere(running, Progressed, *fields)
+        fields = record.call.id, message, fraction
+        world.listeners.emit_from_anywhere(record, Progressed, *fields)
 
     return Context(
-        call_id=running.call.id,
+        call_id=record.call.id,
         idempotency_key=checked.key,
-        attempt=running.attempts,
+        attempt=record.attempts,
         accesses=checked.accesses,
         is_approved=running.is_approved,
         run_id=turn.run_id,
@@ -163,13 +177,38 @@ def _context(running: RunningCall, tool: AnyTool, world: World) -> Context[Any]:
         progress=progress,
         on_close=world.cleanups.append,
         is_cancelled=partial(_is_cancelled, running),
-        _call=running,
+        _call=_Asker(running, world),
     )
+
+
+class _Asker(NamedTuple):
+    """Asks for more access for a running call, and has its approver."""
+
+    running: RunningCall
+    world: World
+
+    @property
+    def approver(self) -> Approver | None:
+        """Answers its approval requests, if anything does."""
+        return self.world.find_approver(self.running.turn)
+
+    async def may(self, *accesses: Access) -> None:
+        """Let the tool access more, or raise."""
+        await self.world.may(self.running, accesses)
+
+    def may_sync(self, *accesses: Access) -> None:
+        """Do the same as ``may``, in a thread."""
+        if in_event_loop():
+            raise RuntimeError(_IN_LOOP)
+        anyio.from_thread.run(partial(self.may, *accesses), token=self.world.home.token)
+
+
+_IN_LOOP = "may_sync was called in an event loop. Write `await context.may(...)` instead."
 
 
 def _is_cancelled(running: RunningCall) -> bool:
     thread = running.thread
-    return running.stopped or (thread is not None and thread.is_abandoned())
+    return running.record.stopped or (thread is not None and thread.is_abandoned())
 
 
 # -- results of failed calls ---------------------------------------------------------------------
@@ -185,7 +224,8 @@ class NextAttempt(NamedTuple):
 def _handle_error(running: RunningCall, world: World, error: BaseException) -> Result | NextAttempt:
     """Return the outcome of a call whose tool raised. Raises errors that must pass."""
     if isinstance(error, Expired):
-        return result_of_stop(running) if running.stopped else _result_of_timeout(running, world)
+        record = running.record
+        return result_of_stop(record) if record.stopped else _result_of_timeout(running, world)
     if isinstance(error, Escaped):
         return result_of_bug(running, error.error)
     leaves = _leaves(error)
@@ -207,31 +247,32 @@ def _handle_error(running: RunningCall, world: World, error: BaseException) -> R
 
 def _pause(running: RunningCall, world: World, errors: list[Any]) -> float | None:
     """Return the seconds before the next attempt, or None if there is none."""
-    checked = running.checked
+    checked, record = running.checked, running.record
     retry = checked.spec.retry or world.limits.retry
     if (
         retry is None
         or not all(isinstance(error, Transient) for error in errors)
         or not checked.is_repeatable
-        or running.attempts >= retry.attempts
-        or running.stopped
+        or record.attempts >= retry.attempts
+        or record.stopped
     ):
         return None
     wanted = [error.retry_after for error in errors if error.retry_after is not None]
     if wanted:
         return max(0.0, *wanted) if max(wanted) <= retry.cap else None
-    ceiling = min(retry.cap, retry.base * 2 ** (running.attempts - 1))
+    ceiling = min(retry.cap, retry.base * 2 ** (record.attempts - 1))
     return random.uniform(0, ceiling)  # noqa: S311  so that callers do not retry all at once
 
 
 async def _wait(running: RunningCall, world: World, again: NextAttempt) -> Result | None:
     """Wait for the next attempt. Returns the call's result if it is stopped while waiting."""
-    fields = running.attempts, FailureKind.TRANSIENT, again.message, again.seconds
-    world.listeners.tell(running, AttemptFailed, running.call.id, *fields)
+    record = running.record
+    fields = record.attempts, FailureKind.TRANSIENT, again.message, again.seconds
+    world.listeners.emit(record, AttemptFailed, record.call.id, *fields)
     try:
-        await complete(anyio.sleep(again.seconds), math.inf, running.may_wait)
+        await complete(anyio.sleep(again.seconds), math.inf, record.may_wait)
     except Expired:
-        return result_of_stop(running)
+        return result_of_stop(record)
     return None
 
 
@@ -243,24 +284,25 @@ def _leaves(error: Any) -> list[BaseException]:
     return [leaf for inner in group.exceptions for leaf in _leaves(inner)]
 
 
-def result_of_stop(running: RunningCall) -> Result:
+def result_of_stop(record: RequestedCall) -> Result:
     """Return the result of a call that was cancelled."""
-    if not running.begun:
-        return not_begun(running)
+    running = record.running
+    if running is None or not record.begun:
+        return not_begun(record)
     return _report_stop(running, FailureKind.CANCELLED, "Cancelled while it ran")
 
 
 def result_of_bug(running: RunningCall, error: BaseException) -> Result:
     """Return the result of a call whose tool raised an unexpected exception."""
     name = running.checked.name
-    log.error("the tool %r failed on call %r", name, running.call.id, exc_info=error)
+    log.error("the tool %r failed on call %r", name, running.record.call.id, exc_info=error)
     effect = "" if running.checked.is_repeatable else " It may have taken effect before it failed."
     message = (
         f"The tool {name!r} failed with an internal error ({type(error).__name__}).{effect} Do not "
         "repeat the same call; tell the user."
     )
     detail = "".join(traceback.format_exception(error))
-    return fail(running, FailureKind.BUG, message, detail)
+    return fail(running.record, FailureKind.BUG, message, detail)
 
 
 _CHECK_FIRST = "It may have taken effect: check before you call it again."
@@ -291,7 +333,7 @@ def _result_of_deliberate(running: RunningCall, errors: list[Any]) -> Result:
     if advice and not message.endswith((".", "!", "?")):
         message += "."
     notes = [note for error in errors for note in getattr(error, "__notes__", ())]
-    return fail(running, kind, message + advice, "\n".join(notes))
+    return fail(running.record, kind, message + advice, "\n".join(notes))
 
 
 def _join_messages(errors: list[Any]) -> str:
@@ -320,4 +362,4 @@ def _report_stop(running: RunningCall, kind: FailureKind, message: str) -> Resul
     message = f"{message}{ending} {advice}".rstrip()
     if running.collected is not None and running.collected.total:
         message = f"{message}\nOutput so far:\n{running.collected.text()}"
-    return fail(running, kind, message)
+    return fail(running.record, kind, message)

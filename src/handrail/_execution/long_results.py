@@ -29,12 +29,12 @@ def fit_result(
     most = spec.max_chars or limits.max_result_chars
     if len(result.text) > most:
         stored = _store(running, result) if running.view.reader_name else 0
-        listeners.tell(running, Stored, result.call_id, stored)
+        listeners.emit(running.record, Stored, result.call_id, stored)
         result = _cut(result, most, running.view, stored)
     if result.parts:
         result = _fit_media(result, limits.max_media_bytes)
     if running.notes or checked.parsed.repairs or checked.call.name != spec.name:
-        ran = running.begun or result.failure is None
+        ran = running.record.begun or result.failure is None
         return _with_notes(result, checked, running.notes if ran else ())
     return result
 

@@ -14,10 +14,11 @@ from functools import partial
 
 import anyio
 
-from handrail._execution.running import ALONE, RunningCall, Waits, accesses_of, fail
+from handrail._execution.running import ALONE, InnerPlace, RequestedCall, RunningCall, Waits
 from handrail._execution.settings import CallLimits
 from handrail._execution.threads import Thread
 from handrail._schedule.access_index import AccessIndex
+from handrail._schedule.readiness import BEHIND, CLEAR, STARTED, STUCK
 from handrail._schedule.schedule import Schedule
 from handrail._support.loop import spawn
 from handrail._turn.event_feed import Listeners
@@ -56,7 +57,7 @@ class Ordering:
         """Outer calls with inner calls, and how many they have."""
         self._survived: set[RunningCall] = set()
         """Calls that have ended while their inner calls are still running."""
-        self._unstarted: dict[RunningCall | None, AccessIndex] = {}
+        self._unstarted: dict[RequestedCall | None, AccessIndex] = {}
         """The accesses of inner calls that have not started, by the calls that made them."""
         self._waits = Waits()
         self._numbers = 0
@@ -70,61 +71,60 @@ class Ordering:
         """Whether no call is running, and no thread that outlived its call."""
         return not self._schedule.open and not self._inner
 
-    def enter(self, running: RunningCall, holds: int = 0) -> None:
+    def enter(self, running: RunningCall, releases: int = 0) -> None:
         """Schedule a call after those that it conflicts with.
 
-        ``holds`` is the number of releases it waits for: its approval, and others' decisions.
+        ``releases`` is how many it waits for: of its approval, and of others' decisions.
         """
         self._numbers += 1
         key = running.key = self._numbers
-        if running.parent is not None:
-            running.root = self._root_of(running)
-            if running.root is not None:
-                self._enter_within(running, running.root, holds)
+        if running.record.parent is not None:
+            root = self._root_of(running)
+            if root is not None:
+                self._enter_within(running, InnerPlace(root, releases))
                 return
         self._calls[key] = running
         checked = running.checked
         spec, accesses, effect = checked.spec, checked.accesses, checked.spec.effect
         if spec.exclusive:
             accesses, effect = ALONE, WRITE
-        if (
-            not holds
-            and not running.turn.waiting
-            and self._schedule.start_now(key, spec.name, accesses, effect)
-        ):
-            running.may_start = True
+        is_free = not releases and not running.turn.waiting
+        if is_free and self._schedule.start_now(key, spec.name, accesses, effect):
+            running.readiness = STARTED
         else:
-            self._queue(running, accesses, holds)
+            self._queue(running, accesses, releases)
 
-    def _queue(self, running: RunningCall, accesses: tuple[Access, ...], holds: int) -> None:
-        waits = self._schedule.add(running.key, running.checked.name, accesses, held=holds)
-        if running.parent is not None and not running.parent.key:
+    def _queue(self, running: RunningCall, accesses: tuple[Access, ...], releases: int) -> None:
+        waits = self._schedule.add(running.key, running.checked.name, accesses, held=releases)
+        parent = running.record.parent
+        if parent is not None and (parent.running is None or not parent.running.key):
             # a `before` hook made it; waiting calls may wait for the hook's own call
             waits = self._schedule.advance(running.key)
-        running.waits = bool(waits)
-        self._tell_waiting(running, accesses, waits)
+        running.readiness = BEHIND if waits else CLEAR
+        self._emit_waiting(running, accesses, waits)
         self.launch()
-        if not holds:
-            self.tell_if_crowded(running)
+        if not releases:
+            self.emit_if_crowded(running)
 
     def amend(self, running: RunningCall) -> None:
         """Note that a call was edited, and may have other accesses."""
-        if running.root is None:
-            self._schedule.amend(running.key, accesses_of(running))
+        if running.inner is None:
+            self._schedule.amend(running.key, running.reserved)
         else:
-            self._unstarted[running.parent].remove(running.key)
-            self._unstarted[running.parent].add(running.key, accesses_of(running))
+            self._drop_unstarted(running)
+            self._add_unstarted(running)
             self._waits.wake(running)
 
     def is_started(self, running: RunningCall) -> bool:
         """Return whether the tool of a call is running."""
         found = self._inner.get(running.key) or self._calls.get(running.key)
-        return found is running and running.may_start and running not in self._survived
+        is_known = found is running and running not in self._survived
+        return is_known and running.readiness is STARTED
 
     def extend(self, running: RunningCall, accesses: tuple[Access, ...]) -> bool:
         """Give a running call these accesses. Returns False if it must wait for another call."""
         wanted = ALONE if running.checked.spec.exclusive else accesses
-        is_behind = running.root is None and self._schedule.is_behind(running.key, wanted)
+        is_behind = running.inner is None and self._schedule.is_behind(running.key, wanted)
         if is_behind or self._conflicting(running, wanted):
             return False
         self._schedule.extend(running.key, wanted)
@@ -133,10 +133,10 @@ class Ordering:
 
     def restart(self, running: RunningCall) -> None:
         """Let a started call wait again, since its accesses have changed. It keeps its place."""
-        running.may_start, accesses = False, accesses_of(running)
-        if running.root is None:
+        running.readiness, accesses = BEHIND, running.reserved
+        if running.inner is None:
             waits = self._schedule.restart(running.key, accesses)
-            self._tell_waiting(running, accesses, waits)
+            self._emit_waiting(running, accesses, waits)
         else:
             self._schedule.take_back(running.key, running.checked.name)
             self._add_unstarted(running)
@@ -145,9 +145,9 @@ class Ordering:
 
     def release(self, running: RunningCall) -> None:
         """Release a call that waited for approval, or for others' decisions."""
-        if running.root is not None:
-            running.holds -= 1
-            running.wake()
+        if running.inner is not None:
+            running.inner.releases -= 1
+            running.record.wake()
         elif running.key in self._calls:
             self._schedule.release(running.key)
 
@@ -155,32 +155,30 @@ class Ordering:
         """Start the calls that can start."""
         for key in self._schedule.startable():
             running = self._calls[key]
-            running.may_start = True
-            running.wake()
+            running.readiness = STARTED
+            running.record.wake()
 
     async def wait(self, running: RunningCall) -> Result | None:
         """Wait until a call can start. Returns its result if it never can."""
-        if running.root is not None:
-            if not await self._wait_within(running, running.root):
-                return fail(running, FailureKind.TRANSIENT, _CIRCLE)
-        else:
-            while not (running.may_start or running.stopped or running.is_blocked):
-                running.gate = anyio.Event()
-                await running.gate.wait()
-        return fail(running, FailureKind.TIMEOUT, _BLOCKED) if running.is_blocked else None
+        record = running.record
+        if running.inner is not None and not await self._wait_within(running, running.inner):
+            return Result.fail(record.call.id, FailureKind.TRANSIENT, _CIRCLE)
+        while running.readiness in (BEHIND, CLEAR) and not record.stopped:
+            record.gate = anyio.Event()
+            await record.gate.wait()
+        if running.readiness is STUCK:
+            return Result.fail(record.call.id, FailureKind.TIMEOUT, _STUCK)
+        return None
 
     def leave(self, running: RunningCall) -> None:
         """Note that a call has ended. Its accesses are free once its thread has ended, too."""
-        if self._within and (running.root is not None or running in self._within):
+        if self._within and (running.inner is not None or running in self._within):
             if self._find(running.key) is not running:
                 return
-            if running.root is None:
+            if running.inner is None:
                 self._survived.add(running)
-        else:
-            try:
-                del self._calls[running.key]
-            except KeyError:  # its event loop was closed
-                return
+        elif self._calls.pop(running.key, None) is None:
+            return  # its event loop was closed
         thread = running.thread
         if thread is not None and self._outlives(thread, running):
             pass
@@ -189,27 +187,28 @@ class Ordering:
         else:
             self._schedule.end(running.key)
         if self._schedule.open and (
-            running.may_start or not any(call.is_leaving for call in self._calls.values())
+            running.readiness is STARTED
+            or not any(call.is_leaving for call in self._calls.values())
         ):
             self.launch()
 
     def _free(self, running: RunningCall) -> None:
         """Free what a call held whose tool and thread have ended. Inner calls keep its slot."""
-        if running.root is not None:
-            self._leave_within(running, running.root)
+        if running.inner is not None:
+            self._leave_within(running, running.inner.root)
         elif running in self._survived:
             self._schedule.drop_accesses(running.key)
         else:
             self._schedule.end(running.key)
         self._waits.end(running)
 
-    def drop_lost(self, lost: Sequence[RunningCall]) -> None:
+    def drop_lost(self, lost: Sequence[RequestedCall]) -> None:
         """Drop the calls of an event loop that was closed. Only threads continue."""
-        for running in lost:
-            running.gate = running.stop = None
-            running.stopped = True
+        for record in lost:
+            record.gate = record.stop = None
+            record.stopped = True
         self._waits, self._watch, self._last_ended = Waits(), None, None
-        for running in reversed(lost):
+        for running in [record.running for record in reversed(lost) if record.running is not None]:
             self.leave(running)
         if self._lingering:
             self._watch_lingering()
@@ -218,32 +217,31 @@ class Ordering:
         """Return the ids of the calls that one with these accesses would wait for."""
         return tuple([self._name_of(key) for key in self._schedule.conflicting(accesses)])
 
-    def _tell_waiting(
+    def _emit_waiting(
         self, running: RunningCall, accesses: tuple[Access, ...], waits: tuple[int, ...]
     ) -> None:
         """Send an event with the calls that a call waits for, and the resource that they use."""
         if not waits or not self._listeners.feeds:
             return
-        names = tuple([self._name_of(other) for other in waits])
         what = self._schedule.find_conflict(accesses, waits)
-        self._listeners.tell(running, Waiting, running.call.id, names, "resource", what)
+        self._emit(running, [self._name_of(other) for other in waits], "resource", what)
 
-    def tell_if_crowded(self, running: RunningCall) -> None:
+    def emit_if_crowded(self, running: RunningCall) -> None:
         """Send an event if a call waits only for a free slot, with the calls that hold them."""
-        lacks = running.key in self._calls and not running.may_start and not running.waits
-        if lacks and self._listeners.feeds:
-            name = running.checked.spec.name
+        if running.readiness is CLEAR and running.key in self._calls and self._listeners.feeds:
+            name = running.checked.name
             tool = name if self._schedule.is_full(name) else ""
-            holders = tuple(
-                call.call.id
-                for call in self._calls.values()
-                if call.may_start and tool in ("", call.checked.spec.name)
-            )
-            self._listeners.tell(running, Waiting, running.call.id, holders, "slot", tool)
+            started = [call for call in self._calls.values() if call.readiness is STARTED]
+            users = [call for call in started if tool in ("", call.checked.name)]
+            self._emit(running, [call.record.call.id for call in users], "slot", tool)
+
+    def _emit(self, running: RunningCall, others: list[str], reason: str, what: str) -> None:
+        fields = running.record.call.id, tuple(others), reason, what
+        self._listeners.emit(running.record, Waiting, *fields)
 
     def _name_of(self, key: int) -> str:
         running = self._calls.get(key)
-        return running.call.id if running is not None else "(a stopped call)"
+        return running.record.call.id if running is not None else "(a stopped call)"
 
     # -- threads that outlive their calls ---------------------------------------------------------
 
@@ -278,26 +276,26 @@ class Ordering:
                 with anyio.move_on_after(self._patience) as patience:
                     await self._last_ended.wait()
                 if patience.cancelled_caught:
-                    self._fail_blocked()
+                    self._fail_stuck()
         finally:
             if self._watch is watch:
                 self._watch = None
 
-    def _fail_blocked(self) -> None:
+    def _fail_stuck(self) -> None:
         """Fail the waiting calls, unless a call is running that does not wait for one of them.
 
         If a call waits for its own inner call, only inner calls fail: the others may run after it.
         """
         under_way = self._under_way()
-        waiting = [call for call in under_way if not call.may_start]
+        waiting = [call for call in under_way if call.readiness is not STARTED]
         outer = {call for inner in waiting for call in inner.enclosing()}
-        running = [call for call in under_way if call.may_start]
+        running = [call for call in under_way if call.readiness is STARTED]
         if any(call not in outer for call in running):
             return
         for call in waiting:
-            if call.root is not None or not running:
-                call.is_blocked = True
-                call.wake()
+            if call.inner is not None or not running:
+                call.readiness = STUCK
+                call.record.wake()
 
     def _under_way(self) -> list[RunningCall]:
         """Return the calls that have not ended, with inner calls."""
@@ -311,16 +309,16 @@ class Ordering:
         roots = [outer for outer in running.enclosing() if self._calls.get(outer.key) is outer]
         return roots[-1] if roots else None
 
-    def _enter_within(self, running: RunningCall, root: RunningCall, holds: int) -> None:
-        running.holds = holds
+    def _enter_within(self, running: RunningCall, place: InnerPlace) -> None:
+        running.inner, running.readiness = place, CLEAR
         self._inner[running.key] = running
-        self._within[root] = self._within.get(root, 0) + 1
+        self._within[place.root] = self._within.get(place.root, 0) + 1
         self._add_unstarted(running)
 
     def _leave_within(self, running: RunningCall, root: RunningCall) -> None:
         """Note that an inner call has ended. The last one may have outlived its tool."""
         del self._inner[running.key]
-        if running.may_start:
+        if running.readiness is STARTED:
             self._schedule.take_back(running.key, running.checked.name)
         else:
             self._drop_unstarted(running)
@@ -335,24 +333,24 @@ class Ordering:
                 self._free(root)
 
     def _add_unstarted(self, running: RunningCall) -> None:
-        unstarted = self._unstarted.setdefault(running.parent, AccessIndex())
-        unstarted.add(running.key, accesses_of(running))
+        unstarted = self._unstarted.setdefault(running.record.parent, AccessIndex())
+        unstarted.add(running.key, running.reserved)
 
     def _drop_unstarted(self, running: RunningCall) -> None:
-        unstarted = self._unstarted[running.parent]
-        unstarted.remove(running.key)
-        if not unstarted:
-            del self._unstarted[running.parent]
+        parent = running.record.parent
+        self._unstarted[parent].remove(running.key)
+        if not self._unstarted[parent]:
+            del self._unstarted[parent]
 
-    async def _wait_within(self, running: RunningCall, root: RunningCall) -> bool:
+    async def _wait_within(self, running: RunningCall, place: InnerPlace) -> bool:
         """Wait for running calls that conflict. Returns False if the call would wait for itself."""
-        while not (running.stopped or running.is_blocked):
+        while not (running.record.stopped or running.readiness is STUCK):
             blockers = self._blockers(running)
-            if not blockers and not running.holds:
-                running.may_start = True
+            if not blockers and not place.releases:
+                running.readiness = STARTED
                 self._drop_unstarted(running)
-                tool, accesses = running.checked.name, accesses_of(running)
-                self._schedule.lend(root.key, running.key, tool, accesses)
+                tool, accesses = running.checked.name, running.reserved
+                self._schedule.lend(place.root.key, running.key, tool, accesses)
                 break
             if self._waits.is_circle(running, blockers):
                 return False
@@ -364,8 +362,8 @@ class Ordering:
 
         If an earlier one has not started, running ones are looked for once it has ended.
         """
-        accesses = accesses_of(running)
-        beside = self._unstarted[running.parent].find(accesses)
+        accesses = running.reserved
+        beside = self._unstarted[running.record.parent].find(accesses)
         earlier = [key for key in beside if key < running.key]
         if earlier:
             return {self._inner[max(earlier)]}
@@ -373,7 +371,7 @@ class Ordering:
 
     def _conflicting(self, running: RunningCall, accesses: Sequence[Access]) -> set[RunningCall]:
         """Return the running calls that conflict, except for those around a call and inside it."""
-        around = {running, running.root, *running.enclosing()}
+        around = {running, running.inner and running.inner.root, *running.enclosing()}
         found = {self._find(key) for key in self._schedule.running(accesses)} - around
         return {call for call in found if call and running not in call.enclosing()}
 
@@ -386,11 +384,13 @@ class Ordering:
         if not self._schedule.is_full(name):
             return set()
         known = [*self._calls.values(), *self._lingering.values(), *self._inner.values()]
-        blockers = {call for call in known if call.may_start and call.checked.name == name}
+        blockers = {
+            call for call in known if call.readiness is STARTED and call.checked.name == name
+        }
         return blockers.difference(running.enclosing())
 
 
-_BLOCKED = (
+_STUCK = (
     "Not run: an earlier call that it had to wait for was stopped, but is still running. Continue "
     "with other work, or tell the user."
 )

@@ -21,24 +21,27 @@ from handrail._execution.invoke import invoke, result_of_stop
 from handrail._execution.long_results import fit_result
 from handrail._execution.ordering import Ordering
 from handrail._execution.questions import Questions
-from handrail._execution.restarts import Restarts, with_added
+from handrail._execution.restarts import Restarts
 from handrail._execution.running import (
     CURRENT,
     Group,
     NeedsAccess,
+    RequestedCall,
     RunningCall,
     fail,
+    mark_pending,
     not_begun,
-    put_off,
 )
 from handrail._execution.settings import Approvals, CallLimits, Hook, LongResults
+from handrail._execution.view import View
 from handrail._permissions.checked_call import CheckedCall, with_decision
 from handrail._permissions.decide import ALLOW, decide, denial_text
-from handrail._support.loop import Home, checkpoint, current_loop, running_loop, trio_token
+from handrail._schedule.readiness import STARTED
+from handrail._support.loop import LoopBinding, checkpoint, current_loop, running_loop, trio_token
 from handrail._turn.event_feed import Listeners
 from handrail._turn.turn import Turn
 from handrail._values.access import Access
-from handrail._values.approval import valid_answer
+from handrail._values.approval import Answer, Approver, valid_answer
 from handrail._values.call import Call
 from handrail._values.decision import Allow, Ask, Deny
 from handrail._values.effect import READ
@@ -67,7 +70,7 @@ class Pipeline:
         self.closed = False
         self.run_id = os.urandom(16).hex()
         """The id of runs without a name."""
-        self.home = Home()
+        self.home = LoopBinding()
         self.turns = 0
         """The number of turns without a name."""
         self._runs = 0
@@ -75,10 +78,10 @@ class Pipeline:
         self.limits = limits
         self.long_results = long_results
         seen = [hook.observe for hook in hooks if hook.observe is not None]
-        self.live: dict[RunningCall, Callable[[], Awaitable[Result]] | None] = {}
+        self.live: dict[RequestedCall, Callable[[], Awaitable[Result]] | None] = {}
         """The calls without a result, in order of arrival; with work that its caller is to do."""
-        self.arriving: list[Turn[Any]] = []
-        """The turns whose calls come from a stream that has not ended."""
+        self.arriving: list[tuple[View, Turn[Any]]] = []
+        """The turns whose calls come from a stream that has not ended, with their views."""
         self.listeners = Listeners(clock, self.home.call, self.live.__contains__, seen)
         self.hooks = Hooks(hooks, limits.hook_timeout, self.check)
         self._invoke: Callable[[RunningCall], Awaitable[Result]] = partial(invoke, self)
@@ -95,7 +98,7 @@ class Pipeline:
         )
         self.ordering = Ordering(limits, self.listeners, self.home.call, self.notice)
         self.restarts = Restarts(
-            self.questions, self.ordering, self.hooks, invoke=self._invoke, tell=self.tell_decided
+            self.questions, self.ordering, self.hooks, invoke=self._invoke, emit=self.emit_decided
         )
         self.cleanups: list[Callable[[], Awaitable[None]]] = []
 
@@ -113,33 +116,35 @@ class Pipeline:
         self.live.clear()
         self.listeners.wake()
         self.ordering.drop_lost(lost)
-        for running in lost:
-            running.finish(result := result_of_stop(running))
-            self.listeners.tell(running, Finished, result)
+        for record in lost:
+            record.finish(result := result_of_stop(record))
+            self.listeners.emit(record, Finished, result)
 
-    async def run(self, running: RunningCall) -> Result:
+    async def run(self, record: RequestedCall) -> Result:
         """Take a single call through all stages, in its caller's task."""
         self._runs += 1
         is_due = self._runs % _CHECKPOINT_EVERY == 0
         if is_due or self.home.loop is not (running_loop() or trio_token()):
             await self._prepare(is_due=is_due)
-        self.live[running] = None
+        self.live[record] = None
         try:
             if self.listeners.feeds:
-                self.listeners.tell(running, Requested, running.call)
-            result = self.look_up(running)
-            if result is None and running.view.is_guarded:
-                result = await self.hooks.guard(running)
+                self.listeners.emit(record, Requested, record.call)
+            running = self.look_up(record)
+            if isinstance(running, Result):
+                return await self.finish(record, running)
+            result = await self.hooks.guard(running) if record.view.is_guarded else None
             result = result or self.enter(running)
             if result is None:
-                return await self.conduct(running)
-            return await self.settle(running, result)
+                return await self.run_scheduled(running)
+            return await self.finish(record, result)
         except BaseException:
-            if running in self.live:
-                self.listeners.tell(running, Finished, result_of_stop(running))
+            if record in self.live:
+                self.listeners.emit(record, Finished, result_of_stop(record))
             raise
         finally:
-            self.live.pop(running, None)  # it may have been dropped
+            self.live.pop(record, None)  # it may have been dropped
+            record.running = None  # else each would keep the other until a garbage collection
             if self._changed is not None:
                 self._changed.set()
 
@@ -149,20 +154,25 @@ class Pipeline:
         if is_due:
             await checkpoint()  # the call has not started, so a cancellation loses nothing
 
-    async def recall(self, running: RunningCall, known: Result) -> Result:
+    async def recall(self, record: RequestedCall, known: Result) -> Result:
         """Return a result that was recorded before a restart. The call is not decided or run."""
-        self.listeners.tell(running, Requested, running.call)
-        if running.given is None or self.questions.check_answered(running, *running.given):
-            self.look_up(running)
-        if running.is_checked:
-            known = fit_result(running, known, self.long_results, self.listeners)
-        await self.questions.end(running, known)
-        return await self.settle(running, known)
+        self.listeners.emit(record, Requested, record.call)
+        if record.answered is None or isinstance(
+            self.questions.check_answered(record, *record.answered), Result
+        ):
+            self.look_up(record)
+        if record.running is not None:
+            known = fit_result(record.running, known, self.long_results, self.listeners)
+        await self.questions.end(record, known)
+        return await self.finish(record, known)
 
-    def check(self, call: Call, running: RunningCall) -> CheckedCall | Result:
+    def check(self, call: Call, record: RequestedCall) -> CheckedCall | Result:
         """Find a call's tool, validate its arguments and collect its accesses."""
-        checked = check(call, running.turn, running.view, running.nth)
-        return with_added(running, checked) if running.added else checked
+        return check(call, record.turn, record.view, record.nth)
+
+    def find_approver(self, turn: Turn[Any]) -> Approver | None:
+        """Return the approver of a turn, or None."""
+        return self.questions.approver(turn)
 
     async def may(self, running: RunningCall, accesses: tuple[Access, ...]) -> None:
         """Let a running call access more: see ``Context.may``."""
@@ -170,22 +180,22 @@ class Pipeline:
             raise RuntimeError("`may` was called after its call had ended.")
         await self.restarts.may(running, accesses)
 
-    def look_up(self, running: RunningCall) -> Result | None:
+    def look_up(self, record: RequestedCall) -> RunningCall | Result:
         """Check a new call. Returns its result if it cannot run."""
-        checked = check(running.call, running.turn, running.view, running.nth)
-        if type(checked) is Result:
-            running.meant = find_meant(running.call, running.turn, running.view)
-            return self._refuse(running) or checked
-        running.checked, running.is_checked = checked, True  # type: ignore[assignment]
-        return self._refuse(running) if self.closed or running.stopped else None
+        checked = check(record.call, record.turn, record.view, record.nth)
+        if isinstance(checked, Result):
+            record.meant = find_meant(record.call, record.turn, record.view)
+            return self._refuse(record) or checked
+        running = RunningCall(record, checked)
+        return self._refuse(record) or running if self.closed or record.stopped else running
 
     def enter(self, running: RunningCall, group: Group | None = None) -> Result | None:
         """Decide and schedule a checked call. Returns its result if it must not run.
 
         Nothing is awaited here, so no other call is decided or scheduled in between.
         """
-        if self.closed or running.stopped:
-            return self._refuse(running)
+        if self.closed or running.record.stopped:
+            return self._refuse(running.record)
         checked, policy = running.checked, running.view.policy
         if policy is not None or checked.spec.needs_approval:
             if checked.decision is None:  # else it was decided in a thread
@@ -193,80 +203,81 @@ class Pipeline:
         elif self.is_hooked:
             running.checked = with_decision(checked, ALLOW)
         if self.listeners.feeds:
-            self.tell_decided(running)
+            self.emit_decided(running)
         return self.admit(running, group)
 
-    def tell_decided(self, running: RunningCall) -> None:
+    def emit_decided(self, running: RunningCall) -> None:
         """Send an event about the decision of a call."""
-        checked = running.checked
+        checked, record = running.checked, running.record
         changed = running.is_rewritten or checked.parsed.repairs or checked.via
         fields = checked.accesses, checked.decision or ALLOW, checked.call if changed else None
-        self.listeners.tell(running, Decided, running.call.id, *fields)
+        self.listeners.emit(record, Decided, record.call.id, *fields)
 
-    def _refuse(self, running: RunningCall) -> Result | None:
+    def _refuse(self, record: RequestedCall) -> Result | None:
         """Return the result of a call that must not run any more, or None."""
         if self.closed:
-            return fail(running, FailureKind.CANCELLED, _CLOSED)
-        return not_begun(running) if running.stopped else None
+            return fail(record, FailureKind.CANCELLED, _CLOSED)
+        return not_begun(record) if record.stopped else None
 
     def admit(self, running: RunningCall, group: Group | None = None) -> Result | None:
         """Schedule a decided call. Returns its result if it must not run."""
         decision = running.checked.decision
-        holds = 0
+        releases = 0
         if decision is not None and type(decision) is not Allow:
             if isinstance(decision, Deny):
-                return fail(running, FailureKind.DENIED, denial_text(decision), decision.detail)
-            if isinstance(decision, Ask) and self.questions.approver(running) is None:
+                text = denial_text(decision)
+                return fail(running.record, FailureKind.DENIED, text, decision.detail)
+            if isinstance(decision, Ask) and self.questions.approver(running.turn) is None:
                 return self.questions.refuse_unasked(running, decision)
-            holds = 1
+            releases = 1
         if group is not None and running.checked.spec.effect is not READ:
             group.held.append(running)
-            holds += 1
-        self.ordering.enter(running, holds)
+            releases += 1
+        self.ordering.enter(running, releases)
         return None
 
-    async def conduct(self, running: RunningCall) -> Result:
+    async def run_scheduled(self, running: RunningCall) -> Result:
         """Take a scheduled call to its end: ask for approval, wait, run, finish its result."""
-        result: Result | None = None
+        record, result = running.record, None
         try:
-            if not running.may_start or running.stopped or running.turn.waiting:
+            if running.readiness is not STARTED or record.stopped or running.turn.waiting:
                 result = await self._wait(running)
             if result is None:
                 result = await self._run_tool(running)
         except (NeedsLogin, NeedsAccess, Suspended) as error:
             result = await self.restarts.begin_again(running, error)
         except BaseException:
-            result = result_of_stop(running)
+            result = result_of_stop(record)
             raise
         finally:
             self.ordering.leave(running)
-            if running.given is not None and result is not None:
-                await self.questions.end(running, result)
+            if record.answered is not None and result is not None:
+                await self.questions.end(record, result)
         assert result is not None  # noqa: S101  an error would have been raised
         shown = fit_result(running, result, self.long_results, self.listeners)
         if self.hooks.after or shown.found:
-            shown = await self.hooks.run_after(running, shown)
+            shown = await self.hooks.run_after(record, shown)
         if self.listeners.feeds:
-            self.listeners.tell(running, Finished, shown)
+            self.listeners.emit(record, Finished, shown)
         return shown
 
     async def _wait(self, running: RunningCall) -> Result | None:
         """Ask for approval, and wait until a call can start. Returns its result if it never can."""
-        asked, later = running.checked.decision, None
-        if isinstance(asked, Ask) and not running.stopped:
-            settled = await self.questions.ask(running, asked)
-            if isinstance(settled, Result):
-                return settled
-            later = settled
+        asked, later, record = running.checked.decision, None, running.record
+        if isinstance(asked, Ask) and not record.stopped:
+            outcome = await self.questions.ask(running, asked)
+            if isinstance(outcome, Result):
+                return outcome
+            later = outcome
             self.ordering.amend(running)
             self.ordering.release(running)
             self.ordering.launch()
         result = await self.ordering.wait(running)
-        if running.stopped or result is not None:
-            return result_of_stop(running) if running.stopped else result
-        after = running.turn.waiting_before(running.position, running.checked.accesses)
+        if record.stopped or result is not None:
+            return result_of_stop(record) if record.stopped else result
+        after = running.turn.waiting_before(record.position, running.checked.accesses)
         if later is not None:
-            return put_off(running, replace(later, after=after))
+            return mark_pending(running.turn, replace(later, after=after))
         return await self.restarts.wait_behind(running, asked, after) if after else None
 
     async def _invoke_for_hooks(self, running: RunningCall) -> Result:
@@ -276,58 +287,56 @@ class Pipeline:
         except (NeedsLogin, NeedsAccess, Suspended) as error:
             return await self.restarts.begin_again(running, error)
 
-    async def take_up(self, running: RunningCall) -> Result:
+    async def resume(
+        self, record: RequestedCall, pending: Pending, answer: Answer | None
+    ) -> Result:
         """Resume a pending call that was answered."""
-        given: Any = running.given
-        pending, answer = given
-        running.added = pending.added
-        known = running.find_known_result()
+        known = record.find_known_result()
         if known is not None:
-            return await self.recall(running, known)
-        self.listeners.tell(running, Requested, running.call)
-        result = await self._use_answer(running, pending, answer)
-        if result is None:
-            return await self.conduct(running)
-        await self.questions.end(running, result)
-        return await self.settle(running, result)
+            return await self.recall(record, known)
+        self.listeners.emit(record, Requested, record.call)
+        outcome = await self._use_answer(record, pending, answer)
+        if isinstance(outcome, RunningCall):
+            return await self.run_scheduled(outcome)
+        await self.questions.end(record, outcome)
+        return await self.finish(record, outcome)
 
     async def _use_answer(
-        self, running: RunningCall, pending: Pending, answer: Any
-    ) -> Result | None:
+        self, record: RequestedCall, pending: Pending, answer: Answer | None
+    ) -> RunningCall | Result:
         """Use an answer if that is possible now. Returns the call's result if it does not run."""
-        if refusal := self._refuse(running):
-            running.given = None  # the answer was not used
+        if refusal := self._refuse(record):
+            record.answered = None  # the answer was not used
             return refusal
-        given = ALLOW if answer is None else valid_answer(pending, answer)
-        if not isinstance(given, Deny):
-            free = await self.questions.may_continue(running, pending.after)
-            behind = running.turn.waiting_before(running.position, pending.accesses)
+        used = ALLOW if answer is None else valid_answer(pending, answer)
+        if not isinstance(used, Deny):
+            free = await self.questions.may_continue(record, pending.after)
+            behind = record.turn.waiting_before(record.position, pending.accesses)
             asked = answer is None and pending.kind != "waiting"
-            if not free or behind or asked or isinstance(given, Pending):
-                return put_off(running, pending)
-        assert not isinstance(given, Pending)  # noqa: S101  handled above
+            if not free or behind or asked or isinstance(used, Pending):
+                return mark_pending(record.turn, pending)
         if answer is not None and self.listeners.feeds:
-            fields = pending.id, running.call.id, given, pending.asked_at
-            self.listeners.tell(running, Answered, *fields)
-        result = await self.questions.take(running, pending, given)
-        if result is not None:
-            return result
+            fields = pending.id, record.call.id, used, pending.asked_at
+            self.listeners.emit(record, Answered, *fields)
+        running = await self.questions.apply_answer(record, pending, used)
+        if isinstance(running, Result):
+            return running
         if self.listeners.feeds:
-            self.tell_decided(running)
-        return self._refuse(running) or self.admit(running)
+            self.emit_decided(running)
+        return self._refuse(record) or self.admit(running) or running
 
-    async def settle(self, running: RunningCall, result: Result) -> Result:
+    async def finish(self, record: RequestedCall, result: Result) -> Result:
         """Pass a result through the ``after`` hooks, and send the last event of its call."""
         if self.hooks.after or result.found:
-            result = await self.hooks.run_after(running, result)
+            result = await self.hooks.run_after(record, result)
         if self.listeners.feeds:
-            self.listeners.tell(running, Finished, result)
+            self.listeners.emit(record, Finished, result)
         return result
 
-    def cancel(self, wants: Callable[[RunningCall], bool]) -> None:
+    def cancel(self, wants: Callable[[RequestedCall], bool]) -> None:
         """Stop calls, also those that have not started."""
-        for running in [running for running in self.live if wants(running)]:
-            running.cancel()
+        for record in [record for record in self.live if wants(record)]:
+            record.cancel()
 
     def notice(self) -> None:
         """Wake the tasks that wait for all calls to end."""

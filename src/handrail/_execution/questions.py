@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from inspect import isawaitable
 from typing import Any
 
 import anyio
 
 from handrail._execution.hooks import Hooks
-from handrail._execution.running import RunningCall, fail, not_begun
+from handrail._execution.running import RequestedCall, RunningCall, fail, not_begun
 from handrail._execution.settings import Approvals
 from handrail._permissions.checked_call import CheckedCall
 from handrail._permissions.decide import denial_text, version
@@ -23,11 +22,13 @@ from handrail._permissions.grade import grade_pending
 from handrail._permissions.preview import has_preview, preview_call
 from handrail._support.loop import Expired, complete, in_context, must_pass
 from handrail._turn.event_feed import Listeners
+from handrail._turn.turn import Turn
+from handrail._values.access import Access
 from handrail._values.approval import (
     Answer,
     Approver,
     Edit,
-    Ledger,
+    ask,
     describe_edit,
     valid_answer,
 )
@@ -49,32 +50,22 @@ class Questions:
         self,
         approvals: Approvals,
         listeners: Listeners,
-        check: Callable[[Call, RunningCall], CheckedCall | Result],
+        check: Callable[[Call, RequestedCall], CheckedCall | Result],
         *,
         hooks: Hooks,
         preview_timeout: float,
     ) -> None:
-        self._approvals = approvals
-        self._tell = listeners.tell
+        self.approvals = approvals
+        self._emit = listeners.emit
         self._clock = listeners.clock
         self._check = check
         self._hooks = hooks
         self._preview_timeout = preview_timeout
         self._has_warned = False
 
-    @property
-    def ledger(self) -> Ledger:
-        """Where used approvals are recorded."""
-        return self._approvals.ledger
-
-    @property
-    def default_approver(self) -> Approver | None:
-        """The approver of calls whose turn has none."""
-        return self._approvals.approver
-
-    def approver(self, running: RunningCall) -> Approver | None:
-        """Return the approver of a call, or None."""
-        return running.turn.approver or self._approvals.approver
+    def approver(self, turn: Turn[Any]) -> Approver | None:
+        """Return the approver of a turn, or None."""
+        return turn.approver or self.approvals.approver
 
     def make_pending(
         self, running: RunningCall, decision: Decision | None, after: tuple[str, ...] = ()
@@ -87,8 +78,8 @@ class Questions:
             run_id=running.turn.run_id,
             turn_id=running.turn.id,
             key=checked.key,
-            position=running.position,
-            round=running.round,
+            position=running.record.position,
+            round=running.record.round,
             call=checked.call,
             effect=checked.spec.effect,
             accesses=checked.accesses,
@@ -96,7 +87,7 @@ class Questions:
             question=ask.question if ask is not None else "",
             fingerprint=self._fingerprint(running),
             asked_at=now,
-            expires_at=now + self._approvals.timeout,
+            expires_at=now + self.approvals.timeout,
             origin=decision.origin if decision is not None else None,
             once=ask is not None and ask.once,
             after=after,
@@ -113,20 +104,21 @@ class Questions:
         """Add the tool's preview of the call to a request."""
         if pending.kind == "waiting" or not has_preview(running.checked):
             return pending
-        previewing = in_context(preview_call(running.checked), running.own_context())
+        record = running.record
+        previewing = in_context(preview_call(running.checked), record.own_context())
         try:
-            headline, changes = await complete(previewing, self._preview_timeout, running.may_wait)
+            headline, changes = await complete(previewing, self._preview_timeout, record.may_wait)
         except Expired:
-            if not running.stopped:
-                log.warning("the preview of a call of %r timed out", running.call.name)
+            if not record.stopped:
+                log.warning("the preview of a call of %r timed out", record.call.name)
             return pending
         finally:
-            running.stop = None
+            record.stop = None
         return grade_pending(replace(pending, headline=headline, changes=changes))
 
     def _fingerprint(self, running: RunningCall) -> str:
         """Return what an approval is tied to; empty on an error, so that no approval matches."""
-        checked, context = running.checked, self._approvals.context
+        checked, context = running.checked, self.approvals.context
         try:
             extra = context(checked) if context is not None else ""
             around = version(running.view.policy), extra, running.turn.principal
@@ -140,110 +132,127 @@ class Questions:
 
     async def ask(self, running: RunningCall, decision: Ask) -> Result | Pending | None:
         """Ask until a call can run (None), has its result, or waits for a later answer."""
-        if self.approver(running) is None:
+        approver, record = self.approver(running.turn), running.record
+        if approver is None:
             return self.refuse_unasked(running, decision)
         for _ in range(MAX_ROUNDS):
             pending = await self.preview(running, self.make_pending(running, decision))
-            answer = not_begun(running) if running.stopped else await self._put(running, pending)
-            if isinstance(answer, Pending):
+            if record.stopped:
+                return not_begun(record)
+            answer = await self._ask_approver(approver, record, pending)
+            if isinstance(answer, Pending) or (isinstance(answer, Result) and record.stopped):
                 return answer
-            if isinstance(answer, Result) and running.stopped:
-                return answer
-            result = await self.take(running, pending, answer, is_new=True)
-            if result is not None:
-                return result
+            outcome = await self.apply_answer(record, pending, answer, asked=running)
+            if isinstance(outcome, Result):
+                return outcome
             checked, again = running.checked, running.checked.decision
             if isinstance(answer, Edit) or isinstance(again, Ask):
                 call = checked.call
-                self._tell(running, Decided, call.id, checked.accesses, again, call)
-            running.round += 1
+                self._emit(record, Decided, call.id, checked.accesses, again, call)
+            record.round += 1
             if not isinstance(again, Ask):
                 return None
             decision = again
-        return self.refuse_endless(running)
+        return self.refuse_endless(record)
 
-    def refuse_endless(self, running: RunningCall) -> Result:
+    def refuse_endless(self, record: RequestedCall) -> Result:
         """Deny a call that needed approval too many times."""
-        return fail(running, FailureKind.DENIED, _TOO_OFTEN)
+        return fail(record, FailureKind.DENIED, _TOO_OFTEN)
 
     def refuse_unasked(self, running: RunningCall, decision: Ask) -> Result:
         """Deny a call that needs approval where no one is available to give it."""
         if not self._has_warned:
             log.warning("calls that need approval are denied: no `approvals=` or `approver=` given")
         self._has_warned = True
-        return fail(running, FailureKind.DENIED, _NO_ONE.format(decision.question))
+        return fail(running.record, FailureKind.DENIED, _NO_ONE.format(decision.question))
 
-    async def _put(self, running: RunningCall, pending: Pending) -> Answer | Pending:
+    async def _ask_approver(
+        self, approver: Approver, record: RequestedCall, pending: Pending
+    ) -> Answer | Pending:
         """Pass a request to the approver. Anything that goes wrong is a denial."""
-        approver: Any = self.approver(running)
-        self._tell(running, Asked, pending)
+        self._emit(record, Asked, pending)
         if pending.approvers != ANYONE:
             return pending  # an approver does not say who it is
         try:
-            asking = in_context(_ask(approver, pending), running.own_context())
-            given = await complete(asking, self._approvals.timeout, running.may_wait)
-            answer = valid_answer(pending, given)
+            asking = in_context(ask(approver, pending), record.own_context())
+            returned = await complete(asking, self.approvals.timeout, record.may_wait)
+            answer = valid_answer(pending, returned)
         except Expired:
-            if running.stopped:
-                return not_begun(running)
+            if record.stopped:
+                return not_begun(record)
             answer = Deny(_UNANSWERED)
         except BaseException as error:
             if must_pass(error):
                 raise
-            log.exception("the approver of a call of %r failed", running.call.name)
+            log.exception("the approver of a call of %r failed", record.call.name)
             answer = Deny(_ASKING_FAILED.format(type(error).__name__), detail=repr(error))
         finally:
-            running.stop = None
+            record.stop = None
         if not isinstance(answer, Pending):
             fields = pending.id, pending.call.id, answer, pending.asked_at
-            self._tell(running, Answered, *fields)
+            self._emit(record, Answered, *fields)
         return answer
 
-    async def take(
-        self, running: RunningCall, pending: Pending, answer: Answer, *, is_new: bool = False
-    ) -> Result | None:
-        """Use an answer. Returns None if the call was decided again.
+    async def apply_answer(
+        self,
+        record: RequestedCall,
+        pending: Pending,
+        answer: Answer,
+        *,
+        asked: RunningCall | None = None,
+    ) -> RunningCall | Result:
+        """Use an answer. Returns the call, decided again, or its result if it must not run.
 
-        An answer is new if it was given in this process, right after the request.
+        ``asked`` is the call if it was asked about right before, in this process.
         """
-        if pending.principal != running.turn.principal and not _can_ask_again(pending, answer):
-            running.given = None  # the request stays open
+        if pending.principal != record.turn.principal and not _can_ask_again(pending, answer):
+            record.answered = None  # the request stays open
             denied = answer if isinstance(answer, Deny) else Deny(_OTHERS)
-            return fail(running, FailureKind.DENIED, denied.reason, denied.detail)
-        fits = not _can_ask_again(pending, answer) or self._still_fits(running, pending)
-        # after a restart, a request has the same id as before
-        if refusal := await self._claim(running, pending, fits=fits, again=is_new):
+            return fail(record, FailureKind.DENIED, denied.reason, denied.detail)
+        fits = not _can_ask_again(pending, answer) or self._still_fits(record, pending)
+        if refusal := await self._claim(record, pending, fits=fits, asked=asked):
             return refusal
         if isinstance(answer, Deny):
-            return fail(running, FailureKind.DENIED, answer.reason, answer.detail)
+            return fail(record, FailureKind.DENIED, answer.reason, answer.detail)
         if not pending.is_valid_at(self._clock()):
-            return fail(running, FailureKind.DENIED, _LATE)
+            return fail(record, FailureKind.DENIED, _LATE)
         if isinstance(answer, Result):
             return answer
-        return await self._decide_again(running, pending, answer, fits=fits)
+        return await self._decide_again(record, pending, answer, fits=fits)
 
-    def _still_fits(self, running: RunningCall, pending: Pending) -> bool:
+    def _still_fits(self, record: RequestedCall, pending: Pending) -> bool:
         """Return whether the call is still the one in the request, before any hook sees it."""
-        checked = self._check(pending.call, running)
-        if isinstance(checked, Result):
+        running = self._check_pending(record, pending.call, pending.added)
+        if isinstance(running, Result):
             return False
-        running.checked, running.is_checked = checked, True
         return self._fingerprint(running) == pending.fingerprint.removeprefix(_UNSEEN) != ""
 
+    def _check_pending(
+        self, record: RequestedCall, call: Call, added: tuple[Access, ...]
+    ) -> RunningCall | Result:
+        """Check a call that was asked about, perhaps in another process."""
+        checked, running = self._check(call, record), record.running
+        if isinstance(checked, Result):
+            return checked
+        if running is None:
+            return RunningCall(record, checked, added)
+        running.recheck(checked, added)
+        return running
+
     async def _decide_again(
-        self, running: RunningCall, pending: Pending, answer: Allow | Edit, *, fits: bool
-    ) -> Result | None:
+        self, record: RequestedCall, pending: Pending, answer: Allow | Edit, *, fits: bool
+    ) -> RunningCall | Result:
         """Check and decide the current call. Returns its result if it must not run."""
         edited = isinstance(answer, Edit)
+        running = await self._check_again(record, pending, answer)
+        if isinstance(running, Result):
+            return running
         running.is_approved = False
-        result = await self._check_again(running, pending, answer)
-        if result is not None:
-            return result
         now = await self._hooks.decide(running)
         if now is None:
-            return not_begun(running)
+            return not_begun(record)
         if isinstance(now, Deny):
-            return fail(running, FailureKind.DENIED, denial_text(now), now.detail)
+            return fail(record, FailureKind.DENIED, denial_text(now), now.detail)
         if not edited and pending.kind != "waiting":
             now = self._confirm(running, pending, now, fits=fits)
             running.is_approved = pending.approves and isinstance(now, Allow)
@@ -251,39 +260,40 @@ class Questions:
             now = replace(now, question=f"{_EDITED} {now.question}")
         running.checked = running.checked._replace(decision=now)
         running.is_rewritten = running.is_rewritten or edited
-        return None
+        return running
 
     async def _claim(
-        self, running: RunningCall, pending: Pending, *, fits: bool, again: bool
+        self, record: RequestedCall, pending: Pending, *, fits: bool, asked: RunningCall | None
     ) -> Result | None:
         """Use up an approval, or replace one that does not fit. Returns a result if that fails.
 
-        With ``again``, a used approval is accepted if the call can be repeated safely.
+        After a restart, a request has the same id as before. So a used approval is accepted for a
+        call that was ``asked`` about right before, if it can be repeated safely.
         """
         try:
             if fits:
-                claimed = await self._use(running, pending)
+                claimed = await self._use(record, pending)
             else:  # only one of the two requests can be used
-                claimed = await self.ledger.claim(pending.claim_name, _REPLACED)
+                claimed = await self.approvals.ledger.claim(pending.claim_name, _REPLACED)
         except Exception as error:
             log.exception("the ledger failed on %r", pending.id)
-            running.given = None
+            record.answered = None
             message = _UNRECORDED.format(type(error).__name__)
-            return fail(running, FailureKind.DENIED, message, repr(error))
-        if claimed or (again and running.checked.is_repeatable):
+            return fail(record, FailureKind.DENIED, message, repr(error))
+        if claimed or (asked is not None and asked.checked.is_repeatable):
             return None
         # another process may be running the call, or was killed while it ran
-        running.given = None
-        return fail(running, FailureKind.UNKNOWN, _USED)
+        record.answered = None
+        return fail(record, FailureKind.UNKNOWN, _USED)
 
-    async def _use(self, running: RunningCall, pending: Pending) -> bool:
+    async def _use(self, record: RequestedCall, pending: Pending) -> bool:
         """Claim a request. If it was replaced, claim the request that was asked instead."""
-        ledger, claimant, current = self.ledger, running.turn.claimant, pending
+        ledger, claimant, current = self.approvals.ledger, record.turn.claimant, pending
         while not await ledger.claim(current.claim_name, claimant):
             if not await ledger.claim(current.claim_name, _REPLACED):
                 return False
             current = replace(current, round=current.round + 1)
-            running.round += 1
+            record.round += 1
         if current.round and await ledger.ended(pending.key):
             return False
         for number in range(pending.round):  # this ledger may not know them
@@ -291,34 +301,33 @@ class Questions:
         return True
 
     async def _check_again(
-        self, running: RunningCall, pending: Pending, answer: Allow | Edit
-    ) -> Result | None:
+        self, record: RequestedCall, pending: Pending, answer: Allow | Edit
+    ) -> RunningCall | Result:
         """Check the current call. An edited one passes the hooks again."""
-        refused = self.check_answered(running, pending, answer)
-        if refused is not None:
-            return refused
+        running = self.check_answered(record, pending, answer)
+        if isinstance(running, Result):
+            return running
         edited, name = isinstance(answer, Edit), running.checked.name
         if not edited and not pending.fingerprint.startswith(_UNSEEN):
-            return None
+            return running
         result = await self._hooks.run_before(running)
         if result is None and edited and running.checked.name != name:
-            return fail(running, FailureKind.DENIED, _ANOTHER)
-        return result
+            return fail(record, FailureKind.DENIED, _ANOTHER)
+        return result or running
 
     def check_answered(
-        self, running: RunningCall, pending: Pending, answer: Answer | None
-    ) -> Result | None:
+        self, record: RequestedCall, pending: Pending, answer: Answer | None
+    ) -> RunningCall | Result:
         """Check a call with the arguments of its answer, and keep the notes on them."""
-        call = pending.call
+        call, added, edited = pending.call, pending.added, isinstance(answer, Edit)
         if isinstance(answer, Edit):  # with other arguments, its tool may ask for something else
-            call, running.added = replace(call, args=answer.args), ()
-        checked = self._check(call, running)
-        if isinstance(checked, Result):
-            return checked
-        running.checked, running.is_checked = checked, True
-        edited = describe_edit(pending.call, checked.parsed) if isinstance(answer, Edit) else ()
-        running.notes = (*pending.notes, *edited)
-        return None
+            call, added = replace(call, args=answer.args), ()
+        running = self._check_pending(record, call, added)
+        if isinstance(running, Result):
+            return running
+        notes = describe_edit(pending.call, running.checked.parsed) if edited else ()
+        running.notes = (*pending.notes, *notes)
+        return running
 
     def _confirm(
         self, running: RunningCall, pending: Pending, now: Decision, *, fits: bool
@@ -333,36 +342,29 @@ class Questions:
         question = f"{_CHANGED} {pending.question}"
         return kind(question, now.origin, pending.once, (), pending.approvers)
 
-    async def may_continue(self, running: RunningCall, keys: Iterable[str]) -> bool:
+    async def may_continue(self, record: RequestedCall, keys: Iterable[str]) -> bool:
         """Wait for those of these calls that are running, and return whether all have ended."""
         try:
             for key in keys:
-                other = running.turn.find_answered(key)
-                if other is not None and other.position < running.position:
+                other = record.turn.find_answered(key)
+                if other is not None and other.position < record.position:
                     await other.wait()
-                if not await self.ledger.ended(key):
+                if not await self.approvals.ledger.ended(key):
                     return False
         except Exception:
-            log.exception("the ledger failed on a call of %r", running.call.name)
+            log.exception("the ledger failed on a call of %r", record.call.name)
             return False
         return True
 
-    async def end(self, running: RunningCall, result: Result) -> None:
+    async def end(self, record: RequestedCall, result: Result) -> None:
         """Record that a pending call has its result, so that calls that wait for it can run."""
-        if running.given is None or result.pending is not None:
+        if record.answered is None or result.pending is not None:
             return
         try:
             with anyio.CancelScope(shield=True):
-                await self.ledger.end(running.given[0].key)
+                await self.approvals.ledger.end(record.answered[0].key)
         except Exception:  # then the calls that wait for it keep waiting
-            log.exception("the ledger failed on a call of %r", running.call.name)
-
-
-async def _ask(approver: Approver, pending: Pending) -> object:
-    answer: object = approver(pending)
-    if not isawaitable(answer):
-        raise TypeError(f"The approver is not async: {_WRAP}")
-    return await answer
+            log.exception("the ledger failed on a call of %r", record.call.name)
 
 
 def _can_ask_again(pending: Pending, answer: Answer) -> bool:
@@ -375,7 +377,6 @@ def mark_unseen(pending: Pending) -> Pending:
     return replace(pending, fingerprint=_UNSEEN + pending.fingerprint)
 
 
-_WRAP = "make it `async def`, or wrap it with `handrail.approvals.callback`."
 _REPLACED = ""
 """The claimant of a request that is asked again; that of no turn. Any process can repeat it."""
 _UNSEEN = "unseen:"

@@ -11,8 +11,7 @@ from handrail._execution.hooks import Hooks
 from handrail._execution.invoke import result_of_stop
 from handrail._execution.ordering import Ordering
 from handrail._execution.questions import MAX_ROUNDS, Questions
-from handrail._execution.running import NeedsAccess, RunningCall, put_off
-from handrail._permissions.checked_call import CheckedCall
+from handrail._execution.running import NeedsAccess, RunningCall, find_more, mark_pending
 from handrail._permissions.decide import denial_text
 from handrail._values.access import Access
 from handrail._values.decision import Ask, Decision, Deny, SignIn
@@ -31,13 +30,13 @@ class Restarts:
         hooks: Hooks,
         *,
         invoke: Callable[[RunningCall], Awaitable[Result]],
-        tell: Callable[[RunningCall], None],
+        emit: Callable[[RunningCall], None],
     ) -> None:
         self._questions = questions
         self._ordering = ordering
         self._hooks = hooks
         self._invoke = invoke
-        self._tell = tell
+        self._emit = emit
 
     async def may(self, running: RunningCall, accesses: tuple[Access, ...]) -> None:
         """Let a running call access more, if the policy allows it and no other call uses it.
@@ -47,7 +46,7 @@ class Restarts:
         tool: Any = running.checked.tool
         for access in accesses:
             check_access(access, tool)
-        while more := _find_more(running.checked, accesses):
+        while more := find_more(running.checked, accesses):
             asked = running.checked
             wanted = asked._replace(accesses=(*asked.accesses, *more), decision=None)
             decision = await self._hooks.decide_more(running, wanted)
@@ -61,7 +60,7 @@ class Restarts:
 
     def _is_free(self, running: RunningCall, accesses: tuple[Access, ...]) -> bool:
         """Give a running call these accesses, unless it must wait for another call."""
-        if running.turn.waiting_before(running.position, accesses):
+        if running.turn.waiting_before(running.record.position, accesses):
             return False
         return self._ordering.extend(running, accesses)
 
@@ -70,26 +69,26 @@ class Restarts:
         running.checked = running.checked._replace(accesses=accesses, decision=decision)
         running.added += more
         running.is_approved = False
-        self._tell(running)
+        self._emit(running)
 
     async def begin_again(
         self, running: RunningCall, error: NeedsLogin | NeedsAccess | Suspended
     ) -> Result:
         """Get what a tool needs, and run it again. Returns the result of the call."""
-        rounds = 0
+        rounds, record = 0, running.record
         while rounds < MAX_ROUNDS:
             if isinstance(error, Suspended):
-                return put_off(running, self._questions.make_pending(running, None))
+                return mark_pending(running.turn, self._questions.make_pending(running, None))
             held = running.checked.accesses
             question = self._make_question(running, error)
             if question is not None:
                 rounds += 1
-                settled = await self._questions.ask(running, question)
-                running.stopped = running.stopped or running.turn.is_closed  # while it was asked
-                if isinstance(settled, Pending):
-                    return put_off(running, settled)
-                if settled is not None:
-                    return settled
+                outcome = await self._questions.ask(running, question)
+                record.stopped = record.stopped or running.turn.is_closed  # while it was asked
+                if isinstance(outcome, Pending):
+                    return mark_pending(running.turn, outcome)
+                if outcome is not None:
+                    return outcome
             result = await self._wait(running, question, held)
             if result is not None:
                 return result
@@ -97,7 +96,7 @@ class Restarts:
                 return await self._invoke(running)
             except (NeedsLogin, NeedsAccess, Suspended) as again:
                 error = again
-        return self._questions.refuse_endless(running)
+        return self._questions.refuse_endless(record)
 
     def _make_question(self, running: RunningCall, error: NeedsLogin | NeedsAccess) -> Ask | None:
         """Return what a person must be asked, if anything, before the tool runs again."""
@@ -115,15 +114,15 @@ class Restarts:
         self, running: RunningCall, asked: Ask | None, held: tuple[Access, ...]
     ) -> Result | None:
         """Wait until a call can run again with its accesses. Returns its result if it cannot."""
-        accesses = running.checked.accesses
-        if accesses == held or running.stopped:
+        accesses, record = running.checked.accesses, running.record
+        if accesses == held or record.stopped:
             return None
         if not self._ordering.extend(running, accesses):
             self._ordering.restart(running)
             result = await self._ordering.wait(running)
-            if result is not None or running.stopped:
-                return result_of_stop(running) if running.stopped else result
-        after = running.turn.waiting_before(running.position, accesses)
+            if result is not None or record.stopped:
+                return result_of_stop(record) if record.stopped else result
+        after = running.turn.waiting_before(record.position, accesses)
         return await self.wait_behind(running, asked, after) if after else None
 
     async def wait_behind(
@@ -133,20 +132,7 @@ class Restarts:
         later = self._questions.make_pending(running, asked, after)
         if later.kind != "waiting":
             running.turn.approved += (later.id,)
-        return put_off(running, await self._questions.preview(running, later))
-
-
-def with_added(running: RunningCall, checked: CheckedCall | Result) -> CheckedCall | Result:
-    """Return a checked call with the accesses that its tool asked for while it ran."""
-    if isinstance(checked, Result):
-        return checked
-    running.added = _find_more(checked, running.added)
-    return checked._replace(accesses=(*checked.accesses, *running.added))
-
-
-def _find_more(checked: CheckedCall, accesses: tuple[Access, ...]) -> tuple[Access, ...]:
-    """Return those of these accesses that a call does not have yet, in order."""
-    return tuple(dict.fromkeys([one for one in accesses if one not in checked.accesses]))
+        return mark_pending(running.turn, await self._questions.preview(running, later))
 
 
 def _make_refusal(denial: Deny) -> Refused:

@@ -1,10 +1,9 @@
-"""RunningCall: the state of one call in the pipeline; and what several of them wait for."""
+"""The stages of one call: requested, checked, scheduled; and what several calls wait for."""
 
 from __future__ import annotations
 
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,6 +11,7 @@ import anyio
 from handrail._execution.output import Collected
 from handrail._execution.view import View
 from handrail._permissions.checked_call import CheckedCall
+from handrail._schedule.readiness import STARTED, STUCK, UNSCHEDULED, Readiness
 from handrail._turn.record import Record
 from handrail._turn.turn import Turn
 from handrail._values.access import EVERYTHING, Access
@@ -24,63 +24,37 @@ from handrail._values.result import Failure, FailureKind, Result
 
 if TYPE_CHECKING:
     from handrail._execution.threads import Thread  # loads asyncio
-    from handrail._values.approval import Approver
 
-CURRENT: ContextVar[RunningCall | None] = ContextVar("handrail_call", default=None)
+CURRENT: ContextVar[RequestedCall | None] = ContextVar("handrail_call", default=None)
 """The call whose tool, hook or approver runs. Calls that it makes do not wait for it."""
 ALONE = (Access(WRITE, EVERYTHING),)
 """The accesses of a call that must run alone."""
 
 
 @dataclass(slots=True, eq=False, init=False)
-class RunningCall(Record):
-    """The state of one call in the pipeline."""
+class RequestedCall(Record):
+    """A call from its request to its result, whether or not it can run."""
 
     turn: Turn[Any]
     view: View
-    parent: RunningCall | None
+    parent: RequestedCall | None
     """The call whose tool, hook or approver made this one."""
-    root: RunningCall | None
-    """The outermost running call that led to this one. Both share a schedule entry."""
-    checked: CheckedCall
-    """Set by the check."""
-    meant: Call | None
-    """The call that a proxy means, if the check refused it."""
-    is_checked: bool
-    is_rewritten: bool
-    """Whether a hook has changed it."""
-    is_approved: bool
-    """Whether an approval covers exactly this call."""
-    added: tuple[Access, ...]
-    """The accesses that its tool asked for while it ran, and that its arguments do not name."""
-    notes: tuple[str, ...]
-    """Notes on its arguments for the model, from before it was last checked."""
-    key: int
-    """Its number in the schedule."""
-    may_start: bool
-    holds: int
-    """The number of releases that it waits for; set if a tool made the call."""
-    waits: bool
-    """Whether it had to wait for another call on arrival; set if it could not start then."""
-    is_blocked: bool
-    """Whether it can never start, because an abandoned thread does not end."""
-    collected: Collected | None
+    running: RunningCall | None
+    """The checked call, from the check until it has its result."""
+    meant: Call
+    """The call itself, or the one that a proxy means, if the check refused it."""
     task: object
     """Its own task, if it has one: asyncio keeps no reference to it."""
-    thread: Thread | None
 
     def __init__(self, turn: Turn[Any], call: Call, view: View) -> None:
         self.turn = turn
-        self.call = call
+        self.call = self.meant = call
         self.view = view
         self.parent = CURRENT.get()
-        self.is_checked = self.is_rewritten = self.is_approved = False
-        self.may_start = self.is_blocked = self.stopped = False
-        self.notes = self.added = ()
-        self.result = self.given = self.entered = self.previous = None
-        self.stop = self.gate = self.done = self.collected = None
-        self.thread = self.root = self.meant = None
-        self.key = self.position = self.round = self.attempts = 0
+        self.stopped = False
+        self.result = self.answered = self.entered = self.previous = self.running = None
+        self.stop = self.gate = self.done = None
+        self.position = self.round = self.attempts = 0
         self.nth = 1
 
     @property
@@ -91,34 +65,7 @@ class RunningCall(Record):
     @property
     def subject(self) -> CheckedCall | Call:
         """The checked call, or the one that was refused, for ``after`` hooks."""
-        return self.checked if self.is_checked else self.meant or self.call
-
-    @property
-    def is_leaving(self) -> bool:
-        """Whether it waits, and is about to leave the schedule because it was stopped."""
-        stops = self.stopped or self.is_blocked
-        return stops and self.gate is not None and not self.may_start
-
-    @property
-    def approver(self) -> Approver | None:
-        """Answers its approval requests, if anything does."""
-        found: Approver | None = self.turn.owner.pipeline.questions.approver(self)
-        return found
-
-    async def may(self, *accesses: Access) -> None:
-        """Let its tool access more, or raise."""
-        await self.turn.owner.pipeline.may(self, accesses)
-
-    def may_sync(self, *accesses: Access) -> None:
-        """Do the same as ``may``, in a thread."""
-        from anyio import from_thread  # both load asyncio
-
-        from handrail._support.loop import in_event_loop
-
-        if in_event_loop():
-            raise RuntimeError(_IN_LOOP)
-        token = self.turn.owner.pipeline.home.token
-        from_thread.run(partial(self.may, *accesses), token=token)
+        return self.meant if self.running is None else self.running.checked
 
     def own_context(self) -> Context:
         """Return a copy of the caller's context, with this call as the current one."""
@@ -127,19 +74,112 @@ class RunningCall(Record):
             context.run(CURRENT.set, self)
         return context
 
-    def enclosing(self) -> list[RunningCall]:
+    def enclosing(self) -> list[RequestedCall]:
         """Return the calls that led to this one, the nearest first."""
-        calls: list[RunningCall] = []
+        calls: list[RequestedCall] = []
         parent = self.parent
         while parent is not None:
             calls.append(parent)
             parent = parent.parent
         return calls
 
+    def find_running(self) -> RunningCall | None:
+        """Return the checked call, or the nearest one that led to this one."""
+        call: RequestedCall | None = self
+        while call is not None and call.running is None:
+            call = call.parent
+        return None if call is None else call.running
+
     def find_known_result(self) -> Result | None:
         """Return the result from before a restart. A pending call needs approval again."""
         known = self.turn.known.get(self.call.id) if self.nth == 1 else None
         return None if known is None or known.pending is not None else known
+
+
+@dataclass(slots=True, eq=False)
+class InnerPlace:
+    """The place of a call that a tool made: it shares the schedule entry of its tool's call."""
+
+    root: RunningCall
+    """The outermost running call that led to it."""
+    releases: int
+    """The number of releases that it waits for."""
+
+
+@dataclass(slots=True, eq=False, init=False)
+class RunningCall:
+    """A checked call: what is decided about it, its place in the schedule, and its run."""
+
+    record: RequestedCall
+    outer: RunningCall | None
+    """The nearest checked call that led to this one."""
+    turn: Turn[Any]
+    view: View
+    checked: CheckedCall
+    is_rewritten: bool
+    """Whether a hook has changed it."""
+    is_approved: bool
+    """Whether an approval covers exactly this call."""
+    added: tuple[Access, ...]
+    """The accesses that its tool asked for while it ran, and that its arguments do not name."""
+    notes: tuple[str, ...]
+    """Notes on its arguments for the model, from before it was last checked."""
+    key: int
+    """Its number in the schedule, once it has one."""
+    readiness: Readiness
+    inner: InnerPlace | None
+    """Its place, if a running tool made it."""
+    collected: Collected | None
+    thread: Thread | None
+
+    def __init__(
+        self, record: RequestedCall, checked: CheckedCall, added: tuple[Access, ...] = ()
+    ) -> None:
+        self.record = record
+        self.outer = None if record.parent is None else record.parent.find_running()
+        self.turn = record.turn
+        self.view = record.view
+        self.is_rewritten = self.is_approved = False
+        self.notes = self.added = ()
+        self.key = 0
+        self.readiness = UNSCHEDULED
+        self.inner = self.collected = self.thread = None
+        self.checked = checked
+        if added:
+            self.recheck(checked, added)
+        record.running = self
+
+    @property
+    def reserved(self) -> tuple[Access, ...]:
+        """The accesses that are reserved while it runs."""
+        return ALONE if self.checked.spec.exclusive else self.checked.accesses
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it waits, and is about to leave the schedule because it was stopped."""
+        stops = self.record.stopped or self.readiness is STUCK
+        return stops and self.record.gate is not None and self.readiness is not STARTED
+
+    def recheck(self, checked: CheckedCall, added: tuple[Access, ...]) -> None:
+        """Use a call that was checked again, with the accesses that its tool asked for."""
+        self.added = find_more(checked, added)
+        if self.added:
+            checked = checked._replace(accesses=(*checked.accesses, *self.added))
+        self.checked = checked
+
+    def enclosing(self) -> list[RunningCall]:
+        """Return the checked calls that led to this one, the nearest first."""
+        calls: list[RunningCall] = []
+        outer = self.outer
+        while outer is not None:
+            calls.append(outer)
+            outer = outer.outer
+        return calls
+
+
+def find_more(checked: CheckedCall, accesses: tuple[Access, ...]) -> tuple[Access, ...]:
+    """Return those of these accesses that a call does not have yet, in order."""
+    return tuple(dict.fromkeys([one for one in accesses if one not in checked.accesses]))
 
 
 class Waits:
@@ -154,7 +194,7 @@ class Waits:
 
     async def wait(self, running: RunningCall, blockers: set[RunningCall]) -> None:
         """Wait until something has changed for a call."""
-        gate = running.gate = anyio.Event()
+        gate = running.record.gate = anyio.Event()
         self._blockers[running] = blockers
         for blocker in blockers:
             self._waiters.setdefault(blocker, set()).add(running)
@@ -175,12 +215,12 @@ class Waits:
             blockers = self._blockers[waiter]
             blockers.discard(running)
             if not blockers or waiter.checked.name == running.checked.name:
-                waiter.wake()
+                waiter.record.wake()
 
     def wake(self, running: RunningCall) -> None:
         """Wake the calls that wait for this one, since it has changed."""
         for waiter in self._waiters.get(running, ()):
-            waiter.wake()
+            waiter.record.wake()
 
     def is_circle(self, running: RunningCall, blockers: set[RunningCall]) -> bool:
         """Return whether one of the blockers waits, directly or not, for this call.
@@ -189,7 +229,8 @@ class Waits:
         than this call does.
         """
         own = {running, *running.enclosing()}
-        todo, seen = [blocker for blocker in blockers if blocker.may_start], set[RunningCall]()
+        seen = set[RunningCall]()
+        todo = [blocker for blocker in blockers if blocker.readiness is STARTED]
         while todo:
             other = todo.pop()
             if other in own:
@@ -233,21 +274,16 @@ class NeedsAccess(BaseException):
         self.decision = decision
 
 
-def accesses_of(running: RunningCall) -> tuple[Access, ...]:
-    """Return the accesses that are reserved while a call runs."""
-    return ALONE if running.checked.spec.exclusive else running.checked.accesses
-
-
-def fail(running: RunningCall, kind: FailureKind, message: str, detail: str = "") -> Result:
+def fail(record: RequestedCall, kind: FailureKind, message: str, detail: str = "") -> Result:
     """Return a failed result of a call."""
-    return Result.fail(running.call.id, kind, message, detail)
+    return Result.fail(record.call.id, kind, message, detail)
 
 
-def not_begun(running: RunningCall) -> Result:
+def not_begun(record: RequestedCall) -> Result:
     """Return the result of a call that was cancelled before it started."""
-    reason = running.turn.stop_reason
+    reason = record.turn.stop_reason
     message = _NOT_BEGUN if reason is None else StopRun.describe(reason)
-    return fail(running, FailureKind.CANCELLED, message)
+    return fail(record, FailureKind.CANCELLED, message)
 
 
 def pending_result(pending: Pending) -> Result:
@@ -257,19 +293,19 @@ def pending_result(pending: Pending) -> Result:
     return Result(pending.call.id, message, failure=failure, pending=pending)
 
 
-def put_off(running: RunningCall, pending: Pending) -> Result:
+def mark_pending(turn: Turn[Any], pending: Pending) -> Result:
     """Leave a call pending, and return its result."""
-    running.turn.put_off(pending)
+    turn.mark_pending(pending)
     return pending_result(pending)
 
 
-def keep_finds(running: RunningCall, result: Result) -> Result:
+def keep_finds(record: RequestedCall, result: Result) -> Result:
     """Return a result without the tools that it claims to have found, unless its tool searches."""
-    searched = running.is_checked and running.checked.spec.exposure is Exposure.SEARCH
+    running = record.running
+    searched = running is not None and running.checked.spec.exposure is Exposure.SEARCH
     return result if searched else result._replace(found=())
 
 
-_IN_LOOP = "may_sync was called in an event loop. Write `await context.may(...)` instead."
 _NOT_BEGUN = "Not run: the call was cancelled before it started."
 _WAITS = (
     "Not run yet: waiting for the user's approval. Continue with other work, or end your turn. "

@@ -15,7 +15,7 @@ import anyio.from_thread
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from handrail._support.loop import Escaped, Home, current_loop, in_event_loop
+from handrail._support.loop import Escaped, LoopBinding, current_loop, in_event_loop
 from handrail._turn.turn import Turn
 from handrail._values.call import Call
 from handrail._values.result import Result
@@ -155,7 +155,7 @@ class SharedPortal:
             leaving.push(self._leave)
             yield portal
 
-    def run(self, home: Home, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def run(self, home: LoopBinding, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a function in the event loop of an executor, or in this one if that is not open."""
         if in_event_loop():
             raise RuntimeError(

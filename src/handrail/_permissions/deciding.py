@@ -12,7 +12,7 @@ import anyio
 
 from handrail._permissions.checked_call import CheckedCall, Policy
 from handrail._permissions.decide import decide, is_quick
-from handrail._support.loop import Expired, Home, Stop, complete, current_loop
+from handrail._support.loop import Expired, LoopBinding, Stop, complete, current_loop
 from handrail._turn.record import Record
 from handrail._values.decision import Decision, Deny
 
@@ -86,7 +86,7 @@ class _Work:
 
     async def run(self) -> Decision:
         """Decide in a thread, in a copy of this task's context."""
-        home, ended, context = Home(), anyio.Event(), copy_context()
+        home, ended, context = LoopBinding(), anyio.Event(), copy_context()
         home.bind()
         thread = threading.Thread(
             target=context.run,
@@ -106,7 +106,7 @@ class _Work:
         assert made is not None  # noqa: S101  it has ended
         return made
 
-    def _decide(self, home: Home, ended: anyio.Event) -> None:
+    def _decide(self, home: LoopBinding, ended: anyio.Event) -> None:
         if "sniffio" in sys.modules:  # no event loop runs in this thread
             sys.modules["sniffio"].current_async_library_cvar.set(None)
         with self._lock:

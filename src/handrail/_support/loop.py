@@ -60,7 +60,7 @@ def in_event_loop() -> bool:
     return True
 
 
-class Home:
+class LoopBinding:
     """The event loop that an executor works in, reachable from any thread."""
 
     loop: Any = None

@@ -165,21 +165,21 @@ class Listeners:
         self.feeds = (*self.feeds, feed)
         return feed
 
-    def tell(self, running: Any, kind: Any, *fields: Any) -> None:
+    def emit(self, running: Any, kind: Any, *fields: Any) -> None:
         """Send an event to all feeds. An event begins with the time, which is added here."""
         self._count += 1
         event = (self._count, kind, running, (self.clock(), *fields))
         for feed in self.feeds:
             feed.put(event)
 
-    def tell_from_anywhere(self, running: Any, kind: Any, *fields: Any) -> None:
+    def emit_from_anywhere(self, running: Any, kind: Any, *fields: Any) -> None:
         """Send an event from any thread. It is dropped if its call has ended."""
         if self.feeds:
-            self._call(partial(self._tell_of_live, running, kind, *fields))
+            self._call(partial(self._emit_of_live, running, kind, *fields))
 
-    def _tell_of_live(self, running: Any, kind: Any, *fields: Any) -> None:
+    def _emit_of_live(self, running: Any, kind: Any, *fields: Any) -> None:
         if self._is_live(running):
-            self.tell(running, kind, *fields)
+            self.emit(running, kind, *fields)
 
     def close(self) -> None:
         """Close all feeds."""

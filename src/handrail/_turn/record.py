@@ -35,7 +35,7 @@ class Record:
     """Its number among the calls of the turn with the same id, from 1."""
     round: int
     """How many times it needed approval before."""
-    given: tuple[Pending, Answer | None] | None
+    answered: tuple[Pending, Answer | None] | None
     """The approval request that it waited for, and the answer."""
     result: Result | None
     done: anyio.Event | None
@@ -56,6 +56,10 @@ class Record:
     def begun(self) -> bool:
         """Whether the tool was called."""
         return self.attempts > 0
+
+    def is_answer_to(self, key: str) -> bool:
+        """Return whether it resumes the pending call with this key."""
+        return self.answered is not None and self.answered[0].key == key
 
     def cancel(self) -> None:
         """Stop the call in any state."""
@@ -91,7 +95,7 @@ class Record:
                 self.done.set()
 
 
-class Given(NamedTuple):
+class TurnOptions(NamedTuple):
     """The options of ``Executor.turn``."""
 
     principal: str | None = None
@@ -103,14 +107,14 @@ class Given(NamedTuple):
     loaded: frozenset[str] = frozenset()
 
 
-_OPTIONS = frozenset({*Given._fields, "id", "run", "tools"})
+_OPTIONS = frozenset({*TurnOptions._fields, "id", "run", "tools"})
 
 
-def check_options(given: Mapping[str, Any]) -> None:
+def check_options(options: Mapping[str, Any]) -> None:
     """Refuse options of a turn that do not exist."""
-    for name in given.keys() - _OPTIONS:
-        options = ", ".join(sorted(_OPTIONS))
-        raise TypeError(f"A turn has no option {name!r}. Its options are {options}.")
+    for name in options.keys() - _OPTIONS:
+        known = ", ".join(sorted(_OPTIONS))
+        raise TypeError(f"A turn has no option {name!r}. Its options are {known}.")
 
 
 def escape(name: str) -> str:

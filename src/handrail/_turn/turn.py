@@ -13,7 +13,8 @@ import anyio
 
 from handrail._collection.toolset import Toolset
 from handrail._turn.event_feed import EventFeed
-from handrail._turn.record import Given, Record, escape, read_number
+from handrail._turn.owner import TurnOwner
+from handrail._turn.record import Record, TurnOptions, escape, read_number
 from handrail._values.access import Access
 from handrail._values.approval import Answer, Approver
 from handrail._values.call import Call
@@ -26,7 +27,7 @@ from handrail._values.result import Result
 if TYPE_CHECKING:
     from handrail.messages import Reply  # loads asyncio
 
-_NOTHING = Given()
+_NO_OPTIONS = TurnOptions()
 _NO_TOOLS = Toolset()
 _NO_RECORDS: dict[Any, Any] = {}
 """Never written to."""
@@ -42,10 +43,10 @@ class Turn(Generic[D]):
     __slots__ = (
         "__weakref__",
         "_count",
-        "_given",
         "_id",
         "_key",
         "_last",
+        "_options",
         "_owner",
         "_records",
         "_reply",
@@ -79,15 +80,15 @@ class Turn(Generic[D]):
 
     def __init__(
         self,
-        owner: Any = None,
+        owner: TurnOwner[Turn[Any], Any] | None = None,
         id: str | None = None,  # noqa: A002  the usual name
         run: str | None = None,
-        given: Given = _NOTHING,
+        options: TurnOptions = _NO_OPTIONS,
     ) -> None:
         self._owner = owner
         self._id = id
         self._run = run
-        self._given = given
+        self._options = options
         self.tools = _NO_TOOLS if owner is None else owner.view.tools
         self.generation = 0 if owner is None else owner.view.generation
         self.stop_reason = self.interrupt = self._key = self._last = self._reply = None
@@ -97,36 +98,35 @@ class Turn(Generic[D]):
     @property
     def principal(self) -> str | None:
         """The user or service on whose behalf the calls run."""
-        return self._given.principal
+        return self._options.principal
 
     @property
     def deps(self) -> D:
         """Objects for the tools, such as a database. Never sent to a model."""
-        deps: D = self._given.deps
-        return deps
+        return cast("D", self._options.deps)
 
     @property
     def metadata(self) -> Mapping[str, Json]:
         """More facts for hooks, policies and tools."""
-        return self._given.metadata
+        return self._options.metadata
 
     @property
     def approver(self) -> Approver | None:
         """The approver of this turn, in place of the executor's."""
-        return self._given.approver
+        return self._options.approver
 
     @property
     def known(self) -> Mapping[str, Result]:
         """Results that were recorded before a restart, by call id."""
-        return self._given.known
+        return self._options.known
 
     @property
     def loaded(self) -> frozenset[str]:
         """The deferred tools that the conversation has found."""
-        return self._given.loaded
+        return self._options.loaded
 
     @property
-    def owner(self) -> Any:
+    def owner(self) -> TurnOwner[Turn[Any], Any]:
         """The tasks of the executor that runs its calls."""
         if self._owner is None:
             raise RuntimeError("This turn has no executor. Create it with `executor.turn()`.")
@@ -172,7 +172,7 @@ class Turn(Generic[D]):
     @property
     def claimant(self) -> str:
         """The user of an approval: the given id, or a new one for each use."""
-        return self._given.claimant or os.urandom(16).hex()
+        return self._options.claimant or os.urandom(16).hex()
 
     def key_of(self, call_id: str, nth: int = 1) -> str:
         """Return the ids of run, turn and call, as one string."""
@@ -272,7 +272,7 @@ class Turn(Generic[D]):
 
     def events(self, call_id: str | None = None) -> EventFeed:
         """Return the events from now on; of one call, until it has its result."""
-        feed: EventFeed = self.owner.listen(self, call_id)
+        feed = self.owner.listen(self, call_id)
         if call_id is not None and self._has_ended((call_id, 1)):
             feed.close()
         return feed
@@ -320,11 +320,11 @@ class Turn(Generic[D]):
             return self._records[pending.call.id, nth]
         record: Record = self.owner.record(self, pending.call)
         record.position, record.round = pending.position, pending.round + 1
-        record.given = (pending, answer)
+        record.answered = (pending, answer)
         record.nth = nth
         self.waiting = tuple([other for other in self.waiting if other.key != pending.key])
         self._keep(record)
-        self.owner.take_up(record)
+        self.owner.resume(record, pending, answer)
         return record
 
     async def dismiss(self, pending: Pending, reason: str = "") -> Result:
@@ -335,9 +335,9 @@ class Turn(Generic[D]):
     def adopt(self, *pending: Pending) -> None:
         """Add calls that are pending in another process. Later calls that conflict wait."""
         for question in pending:
-            self.put_off(self._own(question))
+            self.mark_pending(self._own(question))
 
-    def put_off(self, pending: Pending) -> None:
+    def mark_pending(self, pending: Pending) -> None:
         """Note that a call is pending."""
         others = [other for other in self.waiting if other.key != pending.key]
         self.waiting = (*others, pending)
@@ -357,7 +357,7 @@ class Turn(Generic[D]):
     def find_answered(self, key: str) -> Record | None:
         """Return the call with this key that was answered in this turn and has no result yet."""
         for record in self._records.values():
-            if record.result is None and record.given is not None and record.given[0].key == key:
+            if record.result is None and record.is_answer_to(key):
                 return record
         return None
 

@@ -6,10 +6,11 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import Any, Protocol, TypeAlias, cast
 
 from handrail._values.call import Args, Call
-from handrail._values.decision import Allow, Deny, Given
+from handrail._values.decision import Allow, AnswerFacts, Deny
 from handrail._values.pending import Pending
 from handrail._values.result import Result
 from handrail._values.strict_json import clip, format_value
@@ -18,7 +19,7 @@ log = logging.getLogger("handrail")
 
 
 @dataclass(frozen=True, slots=True)
-class Edit(Given):
+class Edit(AnswerFacts):
     """An answer: call the same tool with these arguments. The policy decides again."""
 
     args: Mapping[str, Any] | str
@@ -28,6 +29,15 @@ Answer: TypeAlias = Allow | Deny | Edit | Result
 """Approve the call, deny it, replace its arguments (which are decided again), or its result."""
 Approver: TypeAlias = Callable[[Pending], Awaitable[Answer | Pending]]
 """Answers an approval request, or returns the request to answer it later."""
+
+
+async def ask(approver: Callable[[Pending], object], pending: Pending) -> object:
+    """Pass a request to an approver. Raises TypeError if it is not async."""
+    answer = approver(pending)
+    if not isawaitable(answer):
+        raise TypeError(_NOT_ASYNC)
+    awaited: object = await answer
+    return awaited
 
 
 def valid_answer(pending: Pending, answer: object) -> Answer | Pending:
@@ -86,3 +96,8 @@ class MemoryLedger:
     async def ended(self, call_key: str, /) -> bool:
         """Return whether a pending call has its result."""
         return call_key in self._ended
+
+
+_NOT_ASYNC = (
+    "The approver is not async: make it `async def`, or wrap it with `handrail.approvals.callback`."
+)

@@ -79,7 +79,7 @@ ANYONE = Approvers()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class AnswerFacts:
     """Who gave an answer. These fields are ignored when answers are compared."""
 
     by: str = field(default="", compare=False, repr=False)
@@ -91,7 +91,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Allow(Given):
+class Allow(AnswerFacts):
     """The call is allowed to run."""
 
     origin: Origin | None = None
@@ -121,7 +121,7 @@ class SignIn(Ask):
 
 
 @dataclass(frozen=True, slots=True)
-class Deny(Given):
+class Deny(AnswerFacts):
     """The call must not run. The model receives the reason.
 
     If the denial has an origin, such as a rule, handrail adds that the call did not run, and what

@@ -213,11 +213,7 @@ def write_pending(pending: Pending) -> dict[str, Any]:
 def read_pending(value: object) -> Pending:
     """Return a pending call from plain data. Raises ValueError for any other shape."""
     if is_object(value):
-        # older versions have none of these
-        grade = "loses" if value.get("effect") == "destroy" else "unconfined"
-        kind = _guess_kind(value)
-        approves = "kind" in value or kind != "login"
-        value = {**_LATER_FIELDS, "grade": grade, "kind": kind, "approves": approves, **value}
+        value = {**_OMITTED, **value}
     saved = Fields.with_version(value, Pending.__dataclass_fields__)
     call = Fields(saved.value["call"], ("name", "args", "id"))
     expires_at = saved.optional("expires_at", saved.number)
@@ -257,13 +253,6 @@ def _read_round(saved: Fields) -> int:
     return found
 
 
-def _guess_kind(value: Mapping[str, Any]) -> str:
-    """Return the kind of a request of an older version."""
-    if value.get("question") == "":
-        return "waiting"
-    return "login" if value.get("once") is True and value.get("origin") is None else "approval"
-
-
 def _read_kind(saved: Fields) -> PendingKind:
     for kind in _KINDS:
         if kind == saved.value["kind"]:
@@ -271,16 +260,13 @@ def _read_kind(saved: Fields) -> PendingKind:
     raise ValueError(f"{format_value(saved.value['kind'])} is not a kind of request")
 
 
-_LATER_FIELDS: Mapping[str, Any] = {
-    "headline": "",
-    "changes": [],
-    "principal": None,
-    "parts": [],
+_OMITTED: Mapping[str, Any] = {
     "approvers": {"groups": [], "not_requester": False, "count": 1},
     "notes": [],
+    "approves": True,
     "added": [],
 }
-"""Fields that older versions do not have, or that are omitted."""
+"""Fields that are omitted if they have these values."""
 
 
 def _read_grade(saved: Fields) -> Grade:
@@ -346,8 +332,6 @@ def _read_access(value: object) -> Access:
 def _read_origin(value: object) -> Origin | None:
     if value is None:
         return None
-    if is_object(value):
-        value = {"digest": "", **value}  # older versions have none
     saved = Fields(value, Origin.__dataclass_fields__)
     kind: Any = saved.text("kind")
     if kind not in get_args(OriginKind):

@@ -128,11 +128,7 @@ class LazyGroup(click.Group):
         if name in self._later or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         from handrail.cli._base.exits import Halt
-        from handrail.cli._base.renamed import COMMANDS
 
-        old = f"{ctx.command_path} {name}"
-        if new := COMMANDS.get(old):
-            raise Halt(f"command `{old}` has a new name", code="usage", hint=f"use `{new}`")
         see = f"see `{ctx.command_path} --help`"
         similar = " or ".join(f"`{ctx.command_path} {command}`" for command in self._similar(name))
         hint = f"did you mean {similar}? {see}" if similar else see

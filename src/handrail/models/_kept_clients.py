@@ -16,7 +16,7 @@ from weakref import finalize
 
 import anyio
 
-from handrail._support.loop import Home, current_loop, spawn
+from handrail._support.loop import LoopBinding, current_loop, spawn
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -52,7 +52,7 @@ class _Kept(Generic[T]):
     """The client of one event loop."""
 
     def __init__(self, context: AbstractAsyncContextManager[T]) -> None:
-        self.home = Home()
+        self.home = LoopBinding()
         self.home.bind()
         self.process = os.getpid()
         self._context = context

@@ -96,21 +96,6 @@ def test_a_flag_is_called_as_it_is_written(home: Handrail) -> None:
     assert found.origins["base_url"] == ("flag", "--base-url")
 
 
-def test_a_renamed_setting_is_an_error_that_has_the_new_name(home: Handrail) -> None:
-    mine = own(home, "\nmax_usage = 9\n")
-
-    in_file = home("config", "show")
-    mine.unlink()
-    in_environment = home("config", "show", env={"HANDRAIL_HOSTS": "a.org"})
-
-    assert in_file == Ran(
-        2, "", f"handrail: {mine}:2: `max_usage` has a new name\n  use `max_total_tokens`\n"
-    )
-    assert in_environment == Ran(
-        2, "", "handrail: `HANDRAIL_HOSTS` has a new name\n  use `HANDRAIL_ALLOWED_HOSTS`\n"
-    )
-
-
 def test_what_is_left_out_anywhere_is_left_out(home: Handrail) -> None:
     mine = own(home, 'without = ["bash"]\n')
     home.write("handrail.toml", 'without = ["edit"]\n')

@@ -209,25 +209,6 @@ def test_an_operand_has_one_sign_for_how_often_it_occurs(text: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("place", "subpath"),
-        ("here", "dot_path"),
-        ("setting", "assignment"),
-        ("lines", "sed_lines"),
-    ],
-)
-def test_a_renamed_kind_is_refused_with_its_new_name(old: str, new: str) -> None:
-    with pytest.raises(InvalidRule) as flag:
-        Command("x", flags=[f"-x:{old}"])
-    with pytest.raises(InvalidRule) as operand:
-        Command("x", operands=[f"{old}*"])
-
-    assert str(flag.value) == f"r.toml:1: flag '-x:{old}': {old!r} was renamed to {new!r}"
-    assert str(operand.value) == f"r.toml:1: operand '{old}*': {old!r} was renamed to {new!r}"
-
-
 # ---------------------------------------------------------------- words
 
 

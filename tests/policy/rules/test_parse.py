@@ -582,26 +582,6 @@ def test_a_key_that_names_nothing_never_makes_a_rule_wider(body: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("reads", "read_only"), ("here", "without_cd"), ("deep", "recursive")]
-)
-def test_a_renamed_key_is_refused_with_its_new_name(old: str, new: str) -> None:
-    body = f"[[rule]]\ndecide = 'allow'\ncommand = 'x'\n{old} = true"
-
-    assert complaint(body) == f"r.toml:1: unknown key {old!r}; it was renamed to {new!r}"
-
-
-def test_a_renamed_key_of_a_rule_is_unknown_elsewhere() -> None:
-    example = "[[rule]]\ndecide = 'allow'\ntools = 'x'\nmatch = [{ here = true }]"
-
-    assert complaint("reads = true") == (
-        "r.toml: unknown key 'reads'; use one of mode, rule, version"
-    )
-    assert complaint(example) == (
-        "r.toml:1: example: unknown key 'here'; use one of access, args, command, effect, tags, tool"
-    )
-
-
 def test_an_error_knows_its_position() -> None:
     with pytest.raises(InvalidRule) as caught:
         parse("\n[[rule]]\ndecide = 'deny'\ntools = []", file="r.toml", level=Level.USER)

@@ -15,7 +15,6 @@ from handrail import HandrailError
 from handrail.approvals import make_printable
 from handrail.cli._base.columns import columns
 from handrail.cli._base.printable import safe
-from handrail.cli._base.renamed import OPTIONS
 
 _MIN_COLUMNS = 20
 """Rows of narrower terminals are not wrapped here."""
@@ -131,11 +130,8 @@ def _usage_halt(error: click.ClickException) -> Halt:
 
 
 def _unknown_option(error: click.NoSuchOption, command: click.Command, see: str) -> Halt:
-    old, new = error.option_name, OPTIONS.get(error.option_name)
-    message = f"unknown option `{old}`"
-    if any(new in option.opts for option in command.params):
-        message, hint = f"option `{old}` has a new name", f"use `{new}`"
-    elif isinstance(command, click.Group):
+    message = f"unknown option `{error.option_name}`"
+    if isinstance(command, click.Group):
         hint = "options go after the command, as in `handrail tools list --json`"
     elif error.possibilities:
         names = " or ".join(f"`{name}`" for name in sorted(error.possibilities))

@@ -22,7 +22,6 @@ from handrail._support.systems import find_home
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.hook_table import EXAMPLE, check_hooks, merge_hooks, programs_of
 from handrail.cli._base.redact import redact_url
-from handrail.cli._base.renamed import SETTINGS as RENAMED
 
 SYSTEM_FILE = Path("/etc/handrail/config.toml")
 OWN = ("user", "system")
@@ -232,9 +231,6 @@ def _environment(problems: list[str]) -> Iterator[_Assignment]:
         if text:
             value = _from_text(name, text, variable)
             yield _Assignment(name, value, SettingOrigin("environment", variable))
-    for old, new in RENAMED.items():
-        if os.environ.get(f"HANDRAIL_{old.upper()}"):
-            raise _renamed(f"`HANDRAIL_{old.upper()}`", f"`HANDRAIL_{new.upper()}`")
     for variable in sorted(os.environ):
         is_known = variable in variables or not variable.startswith("HANDRAIL_")
         if not is_known and (near := closest_name(variable, variables, likeness=0.8)):
@@ -348,8 +344,6 @@ def _parse_settings(
             if level not in OWN:
                 _refuse_own(name, checked, where)
             yield _Assignment(name, checked, SettingOrigin(level, where))
-        elif name in RENAMED:
-            raise _renamed(f"{where}: `{name}`", f"`{RENAMED[name]}`")
         else:
             near = closest_name(name, KNOWN)
             meant = f"; did you mean `{near}`?" if near else ""
@@ -366,10 +360,6 @@ def _refuse_own(name: str, value: Any, where: str) -> None:
         message = f"{where}: {what} is not allowed in a workspace's settings"
         hint = f"only your own settings can do that: move it to {files(Path())['user']}"
         raise Halt(message, code="config", hint=hint)
-
-
-def _renamed(old: str, new: str) -> Halt:
-    return Halt(f"{old} has a new name", code="config", hint=f"use {new}")
 
 
 def _line_number(text: str, name: str) -> int:

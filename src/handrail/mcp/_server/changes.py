@@ -15,7 +15,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from typing_extensions import override
 
 from handrail import Registry
-from handrail._support.loop import Home, spawn
+from handrail._support.loop import LoopBinding, spawn
 from handrail.mcp._server.asking import Request, is_modern
 
 PAUSE_SECONDS = 0.1
@@ -46,7 +46,7 @@ class Changes:
         self.listen = ListenHandler(self._bus)
         """Answers requests of the newer era to hear of changes."""
         self._older: OrderedDict[str, ServerSession] = OrderedDict()
-        self._home = Home()
+        self._home = LoopBinding()
         self._task: object = None
         self._is_dirty = False
         weak_note = WeakMethod(self._note)

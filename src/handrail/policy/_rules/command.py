@@ -62,14 +62,6 @@ a suffix. ``sed_lines`` are lines to print, as ``1,20p``. ``jq_filter`` loads no
 is a path or a revision of git, as ``@{u}``. ``git_format`` prints no signature, because git would
 run gpg.
 """
-_RENAMED_KINDS = {
-    "place": "subpath",
-    "here": "dot_path",
-    "setting": "assignment",
-    "lines": "sed_lines",
-}
-"""Kinds by their names in the first rule files."""
-
 
 _LETTER_FLAG_CHARS = 2
 """The length of a single-letter flag."""
@@ -273,6 +265,4 @@ def parse_operand(text: str) -> Operand:
 
 
 def _describe_unknown_kind(kind: str) -> str:
-    if kind in _RENAMED_KINDS:
-        return f"{kind!r} was renamed to {_RENAMED_KINDS[kind]!r}"
     return f"unknown kind {kind!r}; use one of {', '.join(KINDS)}"

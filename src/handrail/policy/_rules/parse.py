@@ -31,7 +31,6 @@ _KEYS = {
     "getopt", "read_only", "without_cd", "recursive", "args", "expires", "once", "match",
     "not_match", "line", "sandboxed", *APPROVER_KEYS,
 }  # fmt: skip
-_RENAMED_KEYS = {"reads": "read_only", "here": "without_cd", "deep": "recursive"}
 """Keys by their names in the first rule files."""
 _COMMAND_KEYS = ("flags", "operands", "getopt", "read_only", "without_cd", "recursive")
 _VERDICTS: dict[str, Verdict] = {"allow": "allow", "ask": "ask", "deny": "deny"}
@@ -339,13 +338,10 @@ def _check_keys(table: Mapping[str, Any], keys: Iterable[str], where: str = "") 
     unknown = next((key for key in sorted(table) if key not in known), None)
     if unknown is None:
         return
-    if (renamed := _RENAMED_KEYS.get(unknown)) in known:
-        hint = f"it was renamed to {renamed!r}"
-    else:
-        from difflib import get_close_matches  # seldom needed
+    from difflib import get_close_matches  # seldom needed
 
-        close = get_close_matches(unknown, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(known)}"
+    close = get_close_matches(unknown, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(known)}"
     raise InvalidRule(f"{where}unknown key {unknown!r}; {hint}")
 
 

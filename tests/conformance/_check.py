@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, cast
 
 import anyio
 
-from handrail.testing.conformance._provocations import OK, PROVOCATIONS, Provocation
-from handrail.testing.conformance._setup import Conversation, Host, Setup, Skipped
-from handrail.testing.conformance._world import CALLER, OVERLAP_SECONDS, World
+from conformance._provocations import OK, PROVOCATIONS, Provocation
+from conformance._setup import Conversation, Host, Setup, Skipped
+from conformance._world import CALLER, OVERLAP_SECONDS, World
 
 PATIENCE_SECONDS = 15.0
 """How long a host gets for one provocation: much more than a tool may run."""

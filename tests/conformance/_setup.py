@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from conformance._world import World
 from handrail import (
     Allow,
     Approvals,
@@ -22,7 +23,6 @@ from handrail import (
     Result,
 )
 from handrail.permissions import Answer, Edit, Pending
-from handrail.testing.conformance._world import World
 
 Feature: TypeAlias = Literal["approvals", "changes", "images", "streams"]
 """Something that a host may not have: approvals, tools that change, images, tools that stream."""

@@ -2,12 +2,12 @@
 
 A *host* is what runs the tools: a framework, your own loop, or handrail. Describe it in one
 function that takes a ``Setup`` and returns an async function of a ``Conversation``. ``check`` then
-runs all ``PROVOCATIONS`` against it. ``python -m handrail.testing.conformance`` prints the table.
+runs all ``PROVOCATIONS`` against it. ``python -m conformance`` prints the table.
 """
 
-from handrail.testing.conformance._check import Observation, check, is_good
-from handrail.testing.conformance._provocations import PROVOCATIONS, Provocation
-from handrail.testing.conformance._setup import (
+from conformance._check import Observation, check, is_good
+from conformance._provocations import PROVOCATIONS, Provocation
+from conformance._setup import (
     Conversation,
     Host,
     Read,
@@ -16,8 +16,8 @@ from handrail.testing.conformance._setup import (
     read_result,
     run_with_handrail,
 )
-from handrail.testing.conformance._table import from_json, to_json, to_markdown
-from handrail.testing.conformance._world import World
+from conformance._table import from_json, to_json, to_markdown
+from conformance._world import World
 
 __all__ = [
     "PROVOCATIONS",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from conformance._setup import Conversation, Feature, Read, Replies, Setup, Word
+from conformance._world import LONG_CHARS, NEEDLE, SECRET
 from handrail import Call
-from handrail.testing.conformance._setup import Conversation, Feature, Read, Replies, Setup, Word
-from handrail.testing.conformance._world import LONG_CHARS, NEEDLE, SECRET
 
 OK = "ok"
 MAX_CHARS = LONG_CHARS // 10

@@ -1,4 +1,4 @@
-"""``python -m handrail.testing.conformance [--json] [NAME=]MODULE:FUNCTION ...``."""
+"""``python -m conformance [--json] [NAME=]MODULE:FUNCTION ...``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from importlib import import_module
 
 import anyio
 
-from handrail.testing.conformance import check, is_good, to_json, to_markdown
-from handrail.testing.conformance._check import Observation
-from handrail.testing.conformance._setup import Host
+from conformance import check, is_good, to_json, to_markdown
+from conformance._check import Observation
+from conformance._setup import Host
 
-OWN = "handrail=handrail.testing.conformance:run_with_handrail"
+OWN = "handrail=conformance:run_with_handrail"
 
 
 def find_host(path: str) -> tuple[str, Host]:
@@ -33,7 +33,7 @@ async def observe(paths: Sequence[str]) -> dict[str, dict[str, Observation]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table. Returns 1 if a host did something wrong, else 0."""
     parser = argparse.ArgumentParser(
-        prog="python -m handrail.testing.conformance",
+        prog="python -m conformance",
         description="Run provocations against executors of tools, and print a table.",
     )
     parser.add_argument("hosts", nargs="*", default=[OWN], metavar="[NAME=]MODULE:FUNCTION")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from handrail.testing.conformance._check import Observation, is_good
+from conformance._check import Observation, is_good
 
 Observations = Mapping[str, Mapping[str, Observation]]
 """What each host did, by the name of the host and of the provocation."""

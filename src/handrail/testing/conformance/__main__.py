@@ -1,5 +1,0 @@
-"""``python -m handrail.testing.conformance``."""
-
-from handrail.testing.conformance._command import main
-
-raise SystemExit(main())

@@ -1,0 +1,5 @@
+"""``python -m conformance``."""
+
+from conformance._command import main
+
+raise SystemExit(main())
