@@ -209,10 +209,7 @@ class DurableRuns:
         return row
 
     async def wait(self, run_id: str, *, seconds: float = 3600.0) -> DurableRun:
-        """Return a run once it has ended or waits for a person. Raises TimeoutError.
-
-        A run with an answer that no worker has read yet does not wait for a person.
-        """
+        """Return a run once it has ended, or waits for an answer. Raises TimeoutError."""
         pause = 0.02
         with anyio.fail_after(seconds):
             while True:
