@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -290,3 +291,15 @@ def test_modules_and_functions_stay_within_their_budgets() -> None:
     }
 
     assert (long_modules, long_functions) == ({}, {})
+
+
+def test_each_package_has_one_logger() -> None:
+    names = dict[str, set[str]]()
+    for path in PACKAGE.rglob("*.py"):
+        package = path.relative_to(PACKAGE).parts[0]
+        found = re.findall(r'getLogger\("(handrail[\w.]*)"\)', path.read_text(encoding="utf-8"))
+        names.setdefault(package, set()).update(found)
+    used = {package: found for package, found in names.items() if found}
+
+    assert {package for package, found in used.items() if len(found) > 1} == set()
+    assert (used["mcp"], used["_execution"]) == ({"handrail.mcp"}, {"handrail"})
