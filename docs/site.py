@@ -32,6 +32,15 @@ LOCAL_MODEL = "get-started/local-model.md"
 
 _TINY = re.compile(r'^```python title="tiny\.py"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _TINY_LINK = "[`tiny.py`](local-model.md#a-tiny-model-for-the-tutorials)"
+_GROUP = re.compile(r"^::: (handrail\S*)\n    (\w+(?: \w+)*)$", re.MULTILINE)
+"""Names of a module, in the order of a page of the API reference."""
+_NAME = """::: {}.{}
+    options:
+      heading_level: 3
+      show_root_heading: true
+      show_root_full_path: false
+      show_root_toc_entry: true
+"""
 _CODE = re.compile(r"<(pre|code)\b.*?</\1>", re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)\s#]+)")
 
@@ -55,6 +64,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     if page.file.src_uri == MESSAGES:
         titled = titled.replace("\n```text\n", "\n```{ .text .output }\n")
     titled = titled.replace(_TINY_LINK, '[`tiny.py`](tiny.py){ download="tiny.py" }')
+    titled = _GROUP.sub(_list_names, titled)
     home = dirname(page.file.src_uri)
     folder = "" if page.file.src_uri in FROM_ROOT.values() else join("docs", home)
 
@@ -63,6 +73,10 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         return relpath(FROM_ROOT.get(target, target.removeprefix("docs/")), home)
 
     return _LINK.sub(link, titled)
+
+
+def _list_names(match: re.Match[str]) -> str:
+    return "\n".join(_NAME.format(match[1], name) for name in match[2].split())
 
 
 def on_page_content(html: str, page: Page, **_: object) -> str:

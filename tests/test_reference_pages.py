@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
+
+import pytest
 
 from handrail import FailureKind
 from handrail._support.obeyed_names import OBEYED_NAMES
@@ -88,3 +91,18 @@ def test_the_page_lists_every_protected_name_with_its_uses() -> None:
         row.name + "/" * row.is_folder: [held[row.held], "yes |" if row.scanned else "no |"]
         for row in OBEYED_NAMES
     }
+
+
+GROUP = re.compile(r"^::: (handrail\S*)\n    (\w+(?: \w+)*)$", re.MULTILINE)
+API = PAGES / "api"
+
+
+@pytest.mark.parametrize(
+    "page", ["agent", "approvals", "handrail", "messages", "permissions", "policy"]
+)
+def test_the_tasks_of_a_page_have_each_public_name_once(page: str) -> None:
+    groups = GROUP.findall((API / f"{page}.md").read_text(encoding="utf-8"))
+    [module] = {name for name, _ in groups}
+
+    named = [name for _, names in groups for name in names.split()]
+    assert sorted(named) == sorted(importlib.import_module(module).__all__)

@@ -18,7 +18,7 @@ import psycopg
 
 from console.browser import Browser
 from crash_points import crash_env
-from handrail.console.request import to_path
+from handrail.console._request import to_path
 from handrail.runs import JournalError, Records, open_runs
 from handrail.runs.records import EventQuery
 from services import Postgres

@@ -9,8 +9,8 @@ from typing import Any
 from console.test_inbox import COMMAND, EDIT, HUGE, LONG
 from console.visits import BEHIND_A_PROXY, SECRET, make_pending, park
 from handrail.console import Console
-from handrail.console.request import to_path
-from handrail.console.store import Store
+from handrail.console._request import to_path
+from handrail.console._store import Store
 from handrail.permissions import Grade
 from handrail.policy import Rulebook
 from handrail.runs import RunRecord, RunStore, open_runs

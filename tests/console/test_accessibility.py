@@ -32,8 +32,8 @@ from console.scenes import (
 )
 from console.visits import ASKED, make_pending, park
 from handrail.console import Console, ConsoleConfig
-from handrail.console.request import to_path
-from handrail.console.store import Store
+from handrail.console._request import to_path
+from handrail.console._store import Store
 from handrail.permissions import Approvers, Pending
 from handrail.runs import open_runs
 from handrail.runs.durable import DurableRuns

@@ -21,9 +21,9 @@ from console.scenes import UNKNOWN, make_console, make_file, sign_in
 from console.test_live import read_events, streaming
 from console.visits import SECRET, make_pending, park, visit
 from handrail.console import Console, ConsoleConfig
-from handrail.console.guard import RequestGuard
-from handrail.console.request import to_path
-from handrail.console.store import Store
+from handrail.console._guard import RequestGuard
+from handrail.console._request import to_path
+from handrail.console._store import Store
 from handrail.permissions import Pending
 from handrail.runs import RunRecord, open_runs
 from handrail.sandbox import Sandbox
@@ -156,7 +156,7 @@ def test_a_page_is_shown_in_no_frame(
 ) -> None:
     file, pages = make_file(tmp_path), dict[str, str]()
     if not guarded:
-        monkeypatch.setattr("handrail.console.guard.HEADERS", {})
+        monkeypatch.setattr("handrail.console._guard.HEADERS", {})
     with serving(partial(make_console, file)) as (url, _), attacking(pages) as (evil, _cookies):
         sign_in(browser)
         pages["/"] = f"<iframe src='{url}{REQUEST}'></iframe>"

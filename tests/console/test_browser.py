@@ -15,8 +15,8 @@ from console.scenes import COMMAND, ODD, PAGES, UNKNOWN, make_console, make_file
 from console.visits import make_pending, park
 from handrail import Deny
 from handrail.console import Console, ConsoleConfig
-from handrail.console.request import to_path
-from handrail.console.store import Store
+from handrail.console._request import to_path
+from handrail.console._store import Store
 from handrail.runs import Claimant, open_runs
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")

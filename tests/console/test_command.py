@@ -149,7 +149,7 @@ def test_without_the_extra_the_message_says_what_to_install(
 
 
 def test_without_the_extra_the_library_says_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "handrail.console.application", raising=False)
+    monkeypatch.delitem(sys.modules, "handrail.console._application", raising=False)
     monkeypatch.setitem(sys.modules, "starlette.routing", None)
     with pytest.raises(HandrailError, match=r"pip install 'handrail\[console\]'"):
         app(runs="x.db")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from handrail.console import Console, HeaderIdentity, read_config
-from handrail.console.store import Store
+from handrail.console._store import Store
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "console"
 SOCKET = "/run/handrail/console.sock"

@@ -12,8 +12,8 @@ from anyio import to_thread
 from console.visits import BEHIND_A_PROXY, read_page, visit
 from handrail.agent import Agent
 from handrail.console import Console
-from handrail.console.request import to_path
-from handrail.console.store import Store
+from handrail.console._request import to_path
+from handrail.console._store import Store
 from handrail.runs import open_runs
 from handrail.runs.durable import DurableRuns
 from runs.durable.shop import Ledger, make_agent, make_model

@@ -29,10 +29,10 @@ from handrail.console import (
     HeaderIdentity,
     app,
 )
-from handrail.console import guard as guard_module
-from handrail.console.guard import HEADERS, MAX_BODY_BYTES, RequestGuard
-from handrail.console.request import to_path
-from handrail.console.store import Store
+from handrail.console import _guard as guard_module
+from handrail.console._guard import HEADERS, MAX_BODY_BYTES, RequestGuard
+from handrail.console._request import to_path
+from handrail.console._store import Store
 from handrail.net.cookies import sign
 from handrail.net.forms import mask
 from handrail.runs import JournalError, open_runs
@@ -336,7 +336,7 @@ def test_a_fault_has_an_id_and_no_traceback(
     console = Console(BEHIND_A_PROXY, Store(str(file)))
     person = visit(file, console=console)
     form = {**person.form(REQUEST), "answer": "approve"}
-    monkeypatch.setattr("handrail.console.inbox.view_request", None)
+    monkeypatch.setattr("handrail.console._inbox.view_request", None)
     found, answered = person.get(REQUEST), person.post(REQUEST, form)
 
     assert (found.status_code, answered.status_code) == (500, 500)

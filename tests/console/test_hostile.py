@@ -16,8 +16,8 @@ import pytest
 
 from console.visits import make_pending, park, read_page, visit
 from handrail import WRITE, Access
-from handrail.console import rendering
-from handrail.console.request import to_path
+from handrail.console import _rendering as rendering
+from handrail.console._request import to_path
 from handrail.permissions import FileChange, Grade, Origin
 from handrail.runs import JournalError, RunRecord, RunStore, open_runs
 from handrail.runs._reading.records import DatabaseRecords
@@ -267,7 +267,7 @@ def test_an_export_has_every_page_and_fails_as_a_whole(
 
 
 def test_the_view_of_a_request_has_no_field_that_a_page_forgets() -> None:
-    from handrail.console.request import RequestView
+    from handrail.console._request import RequestView
 
     templates = "".join(
         path.read_text(encoding="utf-8") for path in (PACKAGE / "templates").iterdir()

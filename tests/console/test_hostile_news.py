@@ -15,7 +15,7 @@ from console.browser import Browser, browsing, find_chromium, serving
 from console.scenes import make_console, sign_in
 from console.test_hostile import ACTIVE, PACKAGE, PLAIN, TOGETHER, Element, record
 from console.visits import make_pending, park
-from handrail.console import rendering
+from handrail.console import _rendering as rendering
 from handrail.runs import RunRecord, open_runs
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="needs Chromium")

@@ -19,7 +19,7 @@ from handrail.console import (
     SignedIdentity,
     read_config,
 )
-from handrail.console.identity import LinkIdentity, Person, make_identity
+from handrail.console._identity import LinkIdentity, Person, make_identity
 
 GROUPS = {
     "pay": ConsoleGroup(("approver",), ("team=pay",)),

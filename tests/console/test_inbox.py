@@ -24,7 +24,7 @@ from console.visits import (
 )
 from handrail import Deny
 from handrail.console import Console
-from handrail.console.store import Store
+from handrail.console._store import Store
 from handrail.permissions import (
     Approvers,
     CommandPart,
@@ -285,7 +285,7 @@ def test_changes_are_compared_only_if_all_are_short_and_never_in_the_loop(
         found.append(change.path)
         return iter([("+", 1, "new")])
 
-    monkeypatch.setattr("handrail.console.request.diff_rows", trace)
+    monkeypatch.setattr("handrail.console._request.diff_rows", trace)
     pending = make_pending("r1", changes=tuple(changes))
     more = make_pending("r1", "c2", args={"n": "x" * 11_000}, changes=(FileChange("a", "", "b"),))
     park(open_runs(tmp_path / "journal.db"), pending, more)

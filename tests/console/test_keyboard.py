@@ -13,7 +13,7 @@ from console.accessibility import find_barriers
 from console.browser import Browser, browsing, find_chromium, serving
 from console.scenes import COMMAND, ODD, UNKNOWN, make_console, make_file, sign_in
 from handrail.console import Console, ConsoleConfig
-from handrail.console.store import Store
+from handrail.console._store import Store
 from handrail.permissions import Pending
 from handrail.runs import open_runs
 from handrail.runs.records import to_path

@@ -17,7 +17,7 @@ from console.browser import serving
 from console.crowd import Server, crowded
 from console.scenes import make_console
 from console.visits import SECRET
-from handrail.console import audit
+from handrail.console import _audit as audit
 from handrail.runs import RunRecord, open_runs
 
 EVENTS = 9_990

@@ -19,8 +19,8 @@ from console.scenes import make_console
 from console.visits import BEHIND_A_PROXY, HOST, SECRET, make_pending, park, visit
 from handrail import Allow
 from handrail.console import Console
-from handrail.console.request import to_path
-from handrail.console.store import Store
+from handrail.console._request import to_path
+from handrail.console._store import Store
 from handrail.runs import Claimant, open_runs
 
 REQUEST = f"/inbox/{to_path(make_pending('r1').id)}"
@@ -91,8 +91,8 @@ def test_streams_of_one_person_share_a_page_and_others_have_their_own(file: Path
 def test_a_stream_continues_and_ends_so_that_its_person_is_checked_again(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handrail.console.stream.GAP_SECONDS", 0.01)
-    monkeypatch.setattr("handrail.console.stream.MAX_PLACES", 1)  # the others are forgotten
+    monkeypatch.setattr("handrail.console._stream.GAP_SECONDS", 0.01)
+    monkeypatch.setattr("handrail.console._stream.MAX_PLACES", 1)  # the others are forgotten
     with serving(partial(make_console, file)) as (url, _):
         with streaming(url, "/inbox") as found:
             events = read_events(found.iter_lines())
@@ -101,8 +101,8 @@ def test_a_stream_continues_and_ends_so_that_its_person_is_checked_again(
             place, text = next(events)
             while "Waiting for you · 3" not in text:
                 place, text = next(events)
-        monkeypatch.setattr("handrail.console.stream.MAX_WAKES", 3)
-        monkeypatch.setattr("handrail.console.stream.QUIET_SECONDS", 0.01)
+        monkeypatch.setattr("handrail.console._stream.MAX_WAKES", 3)
+        monkeypatch.setattr("handrail.console._stream.QUIET_SECONDS", 0.01)
         sent = []
         for last in (str(place), "1"):
             with streaming(url, "/inbox", **{"last-event-id": last}) as found:
@@ -137,7 +137,7 @@ def test_a_stream_says_nothing_of_others_and_ends_with_the_server(
         with serving(partial(make_console, file)) as (url, _):
             last = opened.enter_context(streaming(url, "/runs")).iter_lines()
             next(read_events(last))
-            monkeypatch.setattr("handrail.console.stream.MAX_WAKES", 3)
+            monkeypatch.setattr("handrail.console._stream.MAX_WAKES", 3)
             lines = opened.enter_context(streaming(url, "/inbox", "others")).iter_lines()
             next(read_events(lines))
             rest = list[str]()
@@ -156,10 +156,10 @@ def test_a_stream_says_nothing_of_others_and_ends_with_the_server(
 def test_a_page_is_not_live_without_a_reader_or_with_too_many_streams(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handrail.console.stream.READY_SECONDS", 0.01)
+    monkeypatch.setattr("handrail.console._stream.READY_SECONDS", 0.01)
     assert visit(file, "admins").get("/stream?page=/inbox").status_code == 503
-    monkeypatch.setattr("handrail.console.stream.MAX_STREAMS", 0)
-    monkeypatch.setattr("handrail.console.stream._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("handrail.console._stream.MAX_STREAMS", 0)
+    monkeypatch.setattr("handrail.console._stream._RETRY_SECONDS", 0.01)
     (tmp_path / "broken.db").write_text("no database", encoding="utf-8")
     found = []
     for one in (file, tmp_path / "broken.db"):

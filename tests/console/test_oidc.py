@@ -36,7 +36,7 @@ from handrail.console import (
     OidcIdentity,
     read_config,
 )
-from handrail.console.store import Store
+from handrail.console._store import Store
 from handrail.runs import open_runs
 from handrail.runs.records import to_path
 

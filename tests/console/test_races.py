@@ -15,8 +15,8 @@ import pytest
 
 from console.visits import ASKED, BEHIND_A_PROXY, Visitor, make_pending, park, read_page, visit
 from handrail.console import Console
-from handrail.console.request import to_path
-from handrail.console.store import Store
+from handrail.console._request import to_path
+from handrail.console._store import Store
 from handrail.permissions import Approvers, Pending
 from handrail.runs import RunStore, open_runs
 

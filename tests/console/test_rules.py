@@ -13,7 +13,7 @@ import pytest
 from console.visits import BEHIND_A_PROXY, Visitor, read_page, visit
 from handrail import Call
 from handrail.console import Console, app
-from handrail.console.store import Store
+from handrail.console._store import Store
 from handrail.policy import Rulebook, count_uses, load_files, make_patch, read_recorded, try_rules
 from handrail.runs import RunRecord, open_runs
 from handrail.runs.records import PastCall, RuleCount, read_past_calls

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from approvals.display_vectors import is_raw
 from handrail.approvals import make_printable
-from handrail.console.shown import Clear, escaped, finish, one_line, pieces, shown
+from handrail.console._shown import Clear, escaped, finish, one_line, pieces, shown
 
 TEXTS = st.text(
     st.characters() | st.sampled_from("\\u{}[…] \n\t\u202e\u200b\x1b\u0430<>&\"'/A20C"), max_size=40

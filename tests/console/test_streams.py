@@ -21,7 +21,7 @@ from console.scenes import make_console
 from console.test_hostile import HOSTILE, PLAIN, findings, make_file, read_page
 from console.test_live import read_events, streaming
 from console.visits import make_pending, park
-from handrail.console.stream import OF_CALLS
+from handrail.console._stream import OF_CALLS
 from handrail.runs import RunRecord, open_runs
 from handrail.runs._reading.records import DatabaseRecords
 
@@ -121,10 +121,10 @@ EVENTS = 200 if SOAK else 5
 def test_an_inbox_is_read_again_only_if_it_can_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: frozenset[str]
 ) -> None:
-    monkeypatch.setattr("handrail.console.stream.OF_CALLS", kinds)
-    monkeypatch.setattr("handrail.console.stream.LIST_SECONDS", 600.0)
-    monkeypatch.setattr("handrail.console.stream.GAP_SECONDS", 0.01)
-    monkeypatch.setattr("handrail.console.stream.MAX_WAKES", 1_000)
+    monkeypatch.setattr("handrail.console._stream.OF_CALLS", kinds)
+    monkeypatch.setattr("handrail.console._stream.LIST_SECONDS", 600.0)
+    monkeypatch.setattr("handrail.console._stream.GAP_SECONDS", 0.01)
+    monkeypatch.setattr("handrail.console._stream.MAX_WAKES", 1_000)
     file, reads = tmp_path / "journal.db", list[int]()
     read = DatabaseRecords.inbox
 

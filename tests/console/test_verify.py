@@ -13,7 +13,7 @@ import pytest
 from cli_harness import Handrail, made
 from console.visits import BEHIND_A_PROXY, Visitor, make_pending, park, read_page, visit
 from handrail.console import Console
-from handrail.console.store import Store
+from handrail.console._store import Store
 from handrail.runs import JournalLine, RunRecord, open_runs
 from handrail.runs._reading import events
 from handrail.runs.chain import dump_chain, verify_on

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from handrail.console.figures import (
+from handrail.console._figures import (
     ago,
     count,
     duration,

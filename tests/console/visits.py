@@ -16,7 +16,7 @@ from handrail import Call, Result, Text
 from handrail._values.effect import Effect
 from handrail.agent import RunState
 from handrail.console import Console, ConsoleConfig, ConsoleGroup, HeaderIdentity
-from handrail.console.store import Store
+from handrail.console._store import Store
 from handrail.messages import Prompt, Reply
 from handrail.permissions import Grade, Origin, Pending
 from handrail.runs import RunRecord, RunStore

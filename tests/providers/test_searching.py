@@ -33,7 +33,7 @@ from handrail.messages import (
     api_name,
     find_loaded_tools,
 )
-from handrail.providers import anthropic, openai_chat, openai_responses
+from handrail.providers import CompiledTool, anthropic, openai_chat, openai_responses
 from providers.formats.tool_rules import TOOL_RULES, name_of, refuse_tools
 from providers.sdk_types import CHECKS, check_tools
 from providers.searching import (
@@ -403,7 +403,7 @@ def test_the_search_of_openai_always_has_a_description_and_is_never_strict() -> 
     )
     compiled = openai_responses.compile(spec)
 
-    assert compiled == openai_responses.CompiledTool(
+    assert compiled == CompiledTool(
         {
             "type": "tool_search",
             "execution": "client",

@@ -21,8 +21,8 @@ from console.test_hostile import make_file, pages
 from console.test_races import at_once, send
 from console.visits import ASKED, BEHIND_A_PROXY, make_pending, park, read_page, visit
 from handrail.console import Console
-from handrail.console.request import to_path
-from handrail.console.store import Store
+from handrail.console._request import to_path
+from handrail.console._store import Store
 from handrail.net.oidc import OidcClient, OidcError
 from handrail.runs import open_runs
 from vectors.stage import Check

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from handrail.console.application import Console
-    from handrail.console.config import (
+    from handrail.console._application import Console
+    from handrail.console._config import (
         ConsoleConfig,
         ConsoleError,
         ConsoleGroup,
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
         SignedIdentity,
         read_config,
     )
-    from handrail.console.runs import export_run
-    from handrail.console.serving import app, serve
+    from handrail.console._runs import export_run
+    from handrail.console._serving import app, serve
 else:
     _HOMES = {
-        "ConsoleError": "config",
-        "Console": "application",
-        "ConsoleConfig": "config",
-        "ConsoleGroup": "config",
-        "HeaderIdentity": "config",
-        "OidcIdentity": "config",
-        "SignedIdentity": "config",
-        "app": "serving",
-        "export_run": "runs",
-        "read_config": "config",
-        "serve": "serving",
+        "ConsoleError": "_config",
+        "Console": "_application",
+        "ConsoleConfig": "_config",
+        "ConsoleGroup": "_config",
+        "HeaderIdentity": "_config",
+        "OidcIdentity": "_config",
+        "SignedIdentity": "_config",
+        "app": "_serving",
+        "export_run": "_runs",
+        "read_config": "_config",
+        "serve": "_serving",
     }
 
     __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals(), extra="console")

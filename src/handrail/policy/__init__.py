@@ -10,7 +10,13 @@ from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
     from handrail.policy._code.code_files import CodeFiles, find_code_files
-    from handrail.policy._decisions.replay import Change, Recorded, read_decision, recorded, replay
+    from handrail.policy._decisions.replay import (
+        Change,
+        Recorded,
+        read_decision,
+        recorded_calls,
+        replay,
+    )
     from handrail.policy._decisions.rulebook import Rulebook
     from handrail.policy._decisions.unreachable import UnreachableRule
     from handrail.policy._rules.errors import InvalidRule, RuleProblem
@@ -68,7 +74,7 @@ else:
         "parse": "_rules.parse",
         "read_decision": "_decisions.replay",
         "read_recorded": "_stores.usage",
-        "recorded": "_decisions.replay",
+        "recorded_calls": "_decisions.replay",
         "replay": "_decisions.replay",
         "strictest": "_rules.mode",
         "make_patch": "_stores.usage",
@@ -113,7 +119,7 @@ __all__ = [
     "parse",
     "read_decision",
     "read_recorded",
-    "recorded",
+    "recorded_calls",
     "replay",
     "strictest",
     "try_rules",

@@ -50,9 +50,7 @@ from handrail.providers._tools import (
 )
 
 __all__ = [
-    "CompiledTool",
     "Stream",
-    "UnsupportedTool",
     "compile",
     "decode",
     "decode_messages",

@@ -22,7 +22,7 @@ from handrail.tools._shell.command_undo import OnlyReads
 from handrail.tools._shell.jobs import Jobs, read_job, stop_job
 from handrail.tools._web.web_fetch import web_fetch
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.tools")
 _READ_SPEC = Spec(
     name="read",
     description="Read a file.",

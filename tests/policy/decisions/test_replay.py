@@ -27,7 +27,7 @@ from handrail import (
 )
 from handrail.events import Decided, Event, Requested
 from handrail.permissions import Decision, Edit, Origin, Pending
-from handrail.policy import Change, Level, Recorded, Rulebook, parse, recorded, replay
+from handrail.policy import Change, Level, Recorded, Rulebook, parse, recorded_calls, replay
 
 
 @tool(effect=WRITE)
@@ -84,7 +84,7 @@ OLD = ("decide = 'allow'\ncommand = 'ls'", "decide = 'deny'\ncommand = 'git push
 
 async def test_calls_are_recorded_with_what_they_touch_and_how_they_were_judged() -> None:
     policy = book(*OLD)
-    made = recorded(await heard(Executor(TOOLS, policy=policy), CALLS), TOOLS)
+    made = recorded_calls(await heard(Executor(TOOLS, policy=policy), CALLS), TOOLS)
     touched = [
         (Access(WRITE, "*"),),
         (Access(WRITE, "*"),),
@@ -100,13 +100,13 @@ async def test_calls_are_recorded_with_what_they_touch_and_how_they_were_judged(
 
 
 async def test_the_same_rules_change_nothing() -> None:
-    made = recorded(await heard(Executor(TOOLS, policy=book(*OLD)), CALLS), TOOLS)
+    made = recorded_calls(await heard(Executor(TOOLS, policy=book(*OLD)), CALLS), TOOLS)
 
     assert replay(made, book(*OLD)) == ()
 
 
 async def test_other_rules_change_what_they_change_and_the_change_tells_how() -> None:
-    made = recorded(await heard(Executor(TOOLS, policy=book(*OLD)), CALLS), TOOLS)
+    made = recorded_calls(await heard(Executor(TOOLS, policy=book(*OLD)), CALLS), TOOLS)
     new = book(
         "decide = 'deny'\ncommand = 'ls'",
         "id = 'src'\ndecide = 'allow'\naccess = 'write file:src/**'",
@@ -144,15 +144,15 @@ async def test_calls_of_tools_that_are_gone_or_never_were_are_left_out() -> None
         [*CALLS, Call("nothing", {}, "5"), Call("save", {"path": 5}, "6")],
     )
 
-    assert {one.call.id for one in recorded(events, TOOLS)} == {"1", "2", "3", "4"}
-    assert {one.call.id for one in recorded(events, Toolset(save))} == {"3"}
+    assert {one.call.id for one in recorded_calls(events, TOOLS)} == {"1", "2", "3", "4"}
+    assert {one.call.id for one in recorded_calls(events, Toolset(save))} == {"3"}
 
 
 def test_a_judgement_of_which_the_call_was_not_heard_is_left_out() -> None:
     judged = Decided(0.0, "1", (), Allow())
 
-    assert recorded([judged], TOOLS) == ()
-    assert recorded([Requested(0.0, Call("look", {}, "1")), judged], TOOLS) == (
+    assert recorded_calls([judged], TOOLS) == ()
+    assert recorded_calls([Requested(0.0, Call("look", {}, "1")), judged], TOOLS) == (
         Recorded(Call("look", {}, "1"), look.spec, (), Allow()),
     )
 
@@ -163,7 +163,7 @@ def test_a_call_under_a_tools_old_name_is_recorded_with_the_tool() -> None:
     )
     events = [Requested(0.0, Call("look", {}, "1")), Decided(0.0, "1", (), Allow())]
 
-    assert [one.spec.name for one in recorded(events, tools)] == ["see"]
+    assert [one.spec.name for one in recorded_calls(events, tools)] == ["see"]
 
 
 def _fields(one: Tool[Any, Any]) -> dict[str, Any]:
@@ -183,7 +183,7 @@ async def test_a_call_that_a_hook_rewrote_is_judged_again_as_it_was_judged() -> 
         Executor(TOOLS, policy=policy, hooks=[Hook(before=rewrite)]), [line("ls", "1")]
     )
 
-    assert replay(recorded(events, TOOLS), policy) == ()
+    assert replay(recorded_calls(events, TOOLS), policy) == ()
 
 
 async def test_a_call_that_was_mended_is_judged_again_as_it_was_judged() -> None:
@@ -191,7 +191,7 @@ async def test_a_call_that_was_mended_is_judged_again_as_it_was_judged() -> None
     events = await heard(
         Executor(TOOLS, policy=policy), [Call("save", '{"path": "a", "times": "5"}', "1")]
     )
-    [one] = recorded(events, TOOLS)
+    [one] = recorded_calls(events, TOOLS)
 
     assert isinstance(one.decision, Deny)
     assert replay([one], policy) == ()
@@ -204,7 +204,7 @@ async def test_a_call_that_somebody_edited_is_judged_again_as_it_was_asked_about
     policy = book(*OLD)
     events = await heard(Executor(TOOLS, policy=policy, approvals=edit), [line("npm test", "1")])
 
-    assert replay(recorded(events, TOOLS), policy) == ()
+    assert replay(recorded_calls(events, TOOLS), policy) == ()
 
 
 @pytest.mark.parametrize("decision", [Allow(), Ask("May it?"), Deny("No.")])

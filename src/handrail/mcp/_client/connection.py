@@ -41,7 +41,7 @@ RELIST_SECONDS = 0.2
 CAUSE_SECONDS = 1.0
 """How long a call waits to learn why its connection was lost."""
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.mcp")
 _E = TypeVar("_E", bound=Exception)
 
 

@@ -29,7 +29,7 @@ MAX_TOOLS = 10_000
 """Tools of one server. The rest is left out."""
 _LISTEN_AGAIN_SECONDS = 1.0
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.mcp")
 
 
 class Heard(Protocol):

@@ -27,7 +27,7 @@ DEFER_OVER = 10_000
 """Tokens of a server's definitions from which on a model searches for its tools."""
 _NO_EFFECTS = Effects()
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.mcp")
 Changed: TypeAlias = Callable[[Toolset], None]
 """Called with all tools of the server, whenever they change."""
 

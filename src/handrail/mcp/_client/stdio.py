@@ -23,7 +23,7 @@ from handrail.mcp._client.watch import Watch
 MAX_MESSAGE_BYTES = 16 << 20
 """Bytes of one message. A server that sends more is disconnected."""
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.mcp")
 
 
 @asynccontextmanager

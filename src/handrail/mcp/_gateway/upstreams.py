@@ -29,7 +29,7 @@ READY_SECONDS = 10.0
 OWN_TOOLS = "own tools"
 """The source of the gateway's own tools. No server can have this name."""
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.mcp")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ _START_SECONDS = 30.0
 _PUBLIC = Guard()
 _UNAUTHORIZED = 401
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.mcp")
 
 
 class Login:

@@ -82,7 +82,7 @@ def read_decision(
     return Call(call.name, args, call.id), touched, known
 
 
-def recorded(events: Iterable[Event], tools: Toolset) -> tuple[Recorded, ...]:
+def recorded_calls(events: Iterable[Event], tools: Toolset) -> tuple[Recorded, ...]:
     """Return the calls that were decided, from an executor's events.
 
     Calls of tools that are not in ``tools`` are skipped.

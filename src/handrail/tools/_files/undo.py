@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from handrail._support.private_files import hold_lock, make_private_folder, replace_file
 from handrail.tools._files.seen import digest
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.tools")
 
 MAX_ENTRIES = 50
 """Changes that are kept. The oldest are dropped."""

@@ -12,10 +12,10 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from handrail.console.config import ConsoleConfig, Role
-from handrail.console.guard import Refusal, Visit
-from handrail.console.identity import Person
-from handrail.console.rendering import Renderer
+from handrail.console._config import ConsoleConfig, Role
+from handrail.console._guard import Refusal, Visit
+from handrail.console._identity import Person
+from handrail.console._rendering import Renderer
 from handrail.permissions import Answer
 from handrail.runs import AnswerOutcome, Claimant, Codec, Records, open_runs
 from handrail.runs.records import RequestRecord

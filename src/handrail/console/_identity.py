@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from handrail import HandrailError
 from handrail._support.systems import find_user
-from handrail.console.config import (
+from handrail.console._config import (
     ROLES,
     ConsoleConfig,
     ConsoleError,

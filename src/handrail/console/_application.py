@@ -18,17 +18,17 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from handrail import HandrailError
-from handrail.console.audit import Audit
-from handrail.console.config import ConsoleConfig, ConsoleError, HeaderIdentity, LoadRules
-from handrail.console.guard import Refusal, RequestGuard
-from handrail.console.identity import Identity, LinkIdentity, OidcReader, make_identity
-from handrail.console.inbox import Inbox
-from handrail.console.rendering import Renderer
-from handrail.console.rules import Rules
-from handrail.console.runs import Runs
-from handrail.console.shown import Clear
-from handrail.console.store import Site, Store, go
-from handrail.console.stream import Streams
+from handrail.console._audit import Audit
+from handrail.console._config import ConsoleConfig, ConsoleError, HeaderIdentity, LoadRules
+from handrail.console._guard import Refusal, RequestGuard
+from handrail.console._identity import Identity, LinkIdentity, OidcReader, make_identity
+from handrail.console._inbox import Inbox
+from handrail.console._rendering import Renderer
+from handrail.console._rules import Rules
+from handrail.console._runs import Runs
+from handrail.console._shown import Clear
+from handrail.console._store import Site, Store, go
+from handrail.console._stream import Streams
 from handrail.policy import load_files
 
 _log = logging.getLogger("handrail.console")

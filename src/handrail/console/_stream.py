@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Scope
 
-from handrail.console.guard import Refusal
-from handrail.console.identity import Person
-from handrail.console.store import Site, need, number_of, visit_of
+from handrail.console._guard import Refusal
+from handrail.console._identity import Person
+from handrail.console._store import Site, need, number_of, visit_of
 from handrail.net import count_files
 from handrail.runs import JournalError
 from handrail.runs.records import from_path

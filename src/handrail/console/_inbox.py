@@ -9,7 +9,7 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
-from handrail.console.answers import (
+from handrail.console._answers import (
     AnswerNotice,
     Unused,
     make_denial,
@@ -17,11 +17,11 @@ from handrail.console.answers import (
     read_answer,
     seen_of,
 )
-from handrail.console.figures import ago, duration, moment, spaced
-from handrail.console.guard import Visit
-from handrail.console.request import RequestView, view_request
-from handrail.console.shown import Clear, shown
-from handrail.console.store import Site, go, need, query_of, visit_of
+from handrail.console._figures import ago, duration, moment, spaced
+from handrail.console._guard import Visit
+from handrail.console._request import RequestView, view_request
+from handrail.console._shown import Clear, shown
+from handrail.console._store import Site, go, need, query_of, visit_of
 from handrail.permissions import Pending
 from handrail.runs import request_digest
 from handrail.runs.records import RequestRecord, from_path, to_path

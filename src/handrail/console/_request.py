@@ -15,8 +15,8 @@ from handrail.approvals import (
     name_grade,
     summarize_request,
 )
-from handrail.console.figures import count
-from handrail.console.shown import Clear, Piece, pieces
+from handrail.console._figures import count
+from handrail.console._shown import Clear, Piece, pieces
 from handrail.permissions import FileChange, Grade, Pending
 from handrail.runs.records import to_path
 

@@ -7,9 +7,9 @@ import hmac
 from dataclasses import dataclass
 
 from handrail import Allow, Deny, Result
-from handrail.console.guard import Visit
-from handrail.console.request import RequestView, read_args
-from handrail.console.shown import Clear
+from handrail.console._guard import Visit
+from handrail.console._request import RequestView, read_args
+from handrail.console._shown import Clear
 from handrail.net.cookies import sign
 from handrail.permissions import Answer, Edit, Pending
 

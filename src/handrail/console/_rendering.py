@@ -12,12 +12,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
-from handrail.console.config import Role
-from handrail.console.figures import ago, count, duration, moment, short_moment, time_left
-from handrail.console.guard import NO_ONE, STATIC, Visit
-from handrail.console.identity import Person
-from handrail.console.request import LOOKS, tag_of
-from handrail.console.shown import Clear, escaped, finish, one_line, pieces
+from handrail.console._config import Role
+from handrail.console._figures import ago, count, duration, moment, short_moment, time_left
+from handrail.console._guard import NO_ONE, STATIC, Visit
+from handrail.console._identity import Person
+from handrail.console._request import LOOKS, tag_of
+from handrail.console._shown import Clear, escaped, finish, one_line, pieces
 from handrail.runs.records import to_path
 from handrail.runs.wording import describe_call_status, describe_status
 

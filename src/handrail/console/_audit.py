@@ -13,8 +13,8 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from handrail.console.shown import Clear
-from handrail.console.store import Site, go, need, number_of, query_of, visit_of
+from handrail.console._shown import Clear
+from handrail.console._store import Site, go, need, number_of, query_of, visit_of
 from handrail.runs import Records
 from handrail.runs.chain import ChainCheck, dump_chain, verify_on
 from handrail.runs.records import (

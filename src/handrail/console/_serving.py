@@ -6,10 +6,10 @@ import socket
 from typing import TYPE_CHECKING
 
 from handrail import HandrailError
-from handrail.console.config import ConsoleConfig, LoadRules
+from handrail.console._config import ConsoleConfig, LoadRules
 
 if TYPE_CHECKING:
-    from handrail.console.application import Console
+    from handrail.console._application import Console
     from handrail.runs import Codec
 
 
@@ -31,12 +31,12 @@ def app(
         codec: Opens the texts of the runs, if they are sealed.
     """
     try:
-        from handrail.console.application import Console
+        from handrail.console._application import Console
     except ModuleNotFoundError as error:
         raise HandrailError(
             f"The console needs {error.name}. Install it: `pip install 'handrail[console]'`."
         ) from error
-    from handrail.console.store import Store
+    from handrail.console._store import Store
 
     return Console(config or ConsoleConfig(), Store(runs, codec), rules=rules)
 
@@ -48,7 +48,7 @@ async def serve(console: Console, listening: socket.socket) -> None:
         console: The console.
         listening: A socket that is bound: on loopback, or a Unix socket.
     """
-    from handrail.console.guard import MAX_HEADER_BYTES
+    from handrail.console._guard import MAX_HEADER_BYTES
     from handrail.net import serve_app
 
     await serve_app(

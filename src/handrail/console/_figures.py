@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from handrail.console.shown import Clear
+from handrail.console._shown import Clear
 from handrail.runs.history import CallHistory
 from handrail.runs.records import RunPart
 from handrail.runs.wording import describe_phases, format_seconds

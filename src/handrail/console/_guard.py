@@ -19,8 +19,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from handrail.console.config import ConsoleConfig
-from handrail.console.identity import Identity, LinkIdentity, Person
+from handrail.console._config import ConsoleConfig
+from handrail.console._identity import Identity, LinkIdentity, Person
 from handrail.net.cookies import sign
 from handrail.net.forms import mask, read_form, unmask
 from handrail.runs import JournalError

@@ -13,12 +13,12 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from handrail.console.config import Role
-from handrail.console.figures import Bar, draw_call, draw_hours, draw_strip, duration
-from handrail.console.guard import Visit
-from handrail.console.rendering import make_environment
-from handrail.console.shown import Clear
-from handrail.console.store import Site, need, number_of, query_of, visit_of
+from handrail.console._config import Role
+from handrail.console._figures import Bar, draw_call, draw_hours, draw_strip, duration
+from handrail.console._guard import Visit
+from handrail.console._rendering import make_environment
+from handrail.console._shown import Clear
+from handrail.console._store import Site, need, number_of, query_of, visit_of
 from handrail.runs import Records, RunQuery
 from handrail.runs.history import CallHistory, TokenShare, TokenSum, sum_tokens
 from handrail.runs.records import (

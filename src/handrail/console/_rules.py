@@ -8,10 +8,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from handrail.console.config import LoadRules
-from handrail.console.guard import Visit
-from handrail.console.runs import sees_content
-from handrail.console.store import Site, need, number_of, query_of, visit_of
+from handrail.console._config import LoadRules
+from handrail.console._guard import Visit
+from handrail.console._runs import sees_content
+from handrail.console._store import Site, need, number_of, query_of, visit_of
 from handrail.policy import InvalidRule, count_uses, make_patch, read_recorded, try_rules
 from handrail.runs import Records
 from handrail.runs.records import from_path, past_call, read_past_calls
