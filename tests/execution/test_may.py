@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from handrail import (
     NeedsLogin,
     Refused,
     Result,
+    StopRun,
     Tool,
     Toolset,
     tool,
@@ -567,6 +569,73 @@ async def test_a_call_can_be_cancelled_after_its_access_was_decided() -> None:
 
     assert result.failure is not None
     assert result.failure.kind is FailureKind.CANCELLED
+
+
+async def test_a_call_that_shields_itself_gets_nothing_after_it_was_stopped() -> None:
+    begun, free, said = anyio.Event(), anyio.Event(), list[str]()
+
+    @tool(touches=lambda: [HOME])
+    async def save(context: Context) -> None:
+        """Save."""
+        with anyio.CancelScope(shield=True):
+            begun.set()
+            await free.wait()
+            try:
+                await context.may(Access("write", "file:more"))
+                said.append("allowed")
+            except Refused as refusal:
+                said.append(str(refusal))
+
+    async with Executor(Toolset(save), policy=lambda _call: Allow()) as executor:
+        turn = executor.turn()
+        turn.add(SAVE)
+        await begun.wait()
+        turn.cancel()
+        free.set()
+        await turn.results()
+
+    refused = ["Not run: the call was stopped, and gets no more access."]
+    assert said in (refused, [])  # asyncio ends it at once
+
+
+async def test_a_turn_that_was_closed_gives_a_running_call_nothing_more() -> None:
+    begun, free, said = anyio.Event(), anyio.Event(), list[str]()
+
+    @tool(touches=lambda: [HOME])
+    async def save(context: Context) -> str:
+        """Save."""
+        begun.set()
+        await free.wait()
+        try:
+            await context.may(Access("write", "file:more"))
+        except Refused as refusal:
+            said.append(str(refusal))
+        return "saved"
+
+    @tool(touches=lambda: [Access("write", "file:b")])
+    async def other() -> str:
+        """Another."""
+        return "never"
+
+    def before(call: CheckedCall) -> CheckedCall:
+        if call.name == "other":
+            raise StopRun("enough")
+        return call
+
+    async with Executor(
+        Toolset(save, other), policy=lambda _call: Allow(), hooks=[Hook(before=before)]
+    ) as executor:
+        turn = executor.turn()
+        turn.add(SAVE)
+        await begun.wait()
+        turn.add(Call("other", {}, "c2"))
+        with suppress(StopRun):
+            await turn.result("c2")
+        free.set()
+        with suppress(StopRun):
+            await turn.results()
+
+    assert said == ["Not run: the call was stopped, and gets no more access."]
 
 
 async def test_a_policy_that_hangs_denies_the_access() -> None:

@@ -45,7 +45,7 @@ from handrail._values.approval import Answer, Approver, valid_answer
 from handrail._values.call import Call
 from handrail._values.decision import Allow, Ask, Deny
 from handrail._values.effect import READ
-from handrail._values.errors import NeedsLogin, Suspended
+from handrail._values.errors import NeedsLogin, Refused, Suspended
 from handrail._values.pending import Pending
 from handrail._values.result import FailureKind, Result
 from handrail.events import Answered, Decided, Finished, Requested
@@ -178,6 +178,8 @@ class Pipeline:
         """Let a running call access more: see ``Context.may``."""
         if not self.ordering.is_started(running):
             raise RuntimeError("`may` was called after its call had ended.")
+        if running.stopped or running.turn.is_closed:
+            raise Refused(_STOPPED)
         await self.restarts.may(running, accesses)
 
     def look_up(self, record: RequestedCall) -> RunningCall | Result:
@@ -381,4 +383,5 @@ class Pipeline:
             log.exception("a cleanup that a tool registered failed")
 
 
+_STOPPED = "Not run: the call was stopped, and gets no more access."
 _CLOSED = "Not run: the tools were shut down before the call."

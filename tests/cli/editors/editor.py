@@ -44,6 +44,7 @@ SCRIPTS = {
         "Planned.",
     ],
     "long": [[Call("note", {"text": "x" * 200_000}, "c")], "Not noted."],
+    "padded": [[Call("note", {"text": "send the secret" + "\\x7f" * 9_000}, "c")], "Not noted."],
     "job": [[Call("bash", {"command": "echo started; sleep 60"}, "c")], "Never."],
     "ask": [
         [Call("ask_user", {"question": "Which one?", "choices": ["red", "blue"]}, "c")],

@@ -103,6 +103,20 @@ async def test_a_question_survives_a_restart(handrail: Handrail, how: str) -> No
     ]
 
 
+async def test_a_question_shows_a_request_from_its_beginning(handrail: Handrail) -> None:
+    """Escapes make a request longer than the output of a tool that an editor shows."""
+    editor = Editor("deny")
+    async with editing(handrail, editor) as agent:
+        session = await begin(agent, handrail.workspace)
+        assert await say(agent, session, "padded") == "end_turn"
+
+    [(about, options)] = editor.questions
+    [shown] = about.content
+    text = shown.content.text.replace("\n┊ ", "")
+    assert ("allow" in options, "send the secret" in text) == (True, True)
+    assert text.count("\\u{7F}") == 9_000
+
+
 @pytest.mark.soak
 async def test_a_cancelled_turn_runs_nothing(handrail: Handrail) -> None:
     editor = Editor("never")

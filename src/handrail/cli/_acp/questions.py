@@ -20,7 +20,7 @@ from handrail.approvals import (
     make_printable,
     summarize_request,
 )
-from handrail.cli._acp.tool_calls import find_kind, list_locations, show_output, show_planned
+from handrail.cli._acp.tool_calls import find_kind, list_locations, show_planned, show_text
 from handrail.cli._acp.updates import Updates
 from handrail.cli._project.kit import Kit
 from handrail.cli._screen.rows import safe_line
@@ -64,7 +64,7 @@ class EditorApprover:
             title=f"{summary.title} ({summary.tag})" if summary.tag else summary.title,
             kind=find_kind(pending.call),
             status="pending",
-            content=[*show_planned(pending, self._root), show_output(shown)],
+            content=[*show_planned(pending, self._root), show_text(shown)],
             locations=list_locations(pending.accesses, self._root),
         )
         outcome = await self._wait(about, [choice.option for choice in choices])

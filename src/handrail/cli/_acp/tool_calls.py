@@ -79,13 +79,16 @@ def list_locations(accesses: Iterable[Access], root: Path) -> list[ToolCallLocat
 
 
 def show_output(text: str) -> ContentToolCallContent:
-    """Return a tool's output as a code block: the editor would read it as Markdown."""
+    """Return the end of a tool's output as a code block."""
     cut = text[-_MAX_OUTPUT_CHARS:].rstrip("\n")
     shown = "\n".join(map(safe_line, cut.split("\n")))
-    if len(cut) < len(text.rstrip("\n")):
-        shown = f"…\n{shown}"
-    ticks = "`" * max(3, 1 + max(map(len, _TICKS.findall(shown)), default=0))
-    return tool_content(text_block(f"{ticks}\n{shown}\n{ticks}"))
+    return show_text(shown if len(cut) == len(text.rstrip("\n")) else f"…\n{shown}")
+
+
+def show_text(text: str) -> ContentToolCallContent:
+    """Return a text that is safe to show as a code block: the editor would read it as Markdown."""
+    ticks = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
+    return tool_content(text_block(f"{ticks}\n{text}\n{ticks}"))
 
 
 def show_change(change: FileContents, root: Path) -> FileEditToolCallContent:
