@@ -34,7 +34,7 @@ def is_tool_name(name: str) -> bool:
 def join_names(server: str, tool: str) -> str:
     """Return a model's name for a server's tool. Different pairs give different names.
 
-    A server's name has no two underscores in a row and none at its end. The first two after the
-    prefix are therefore unambiguous.
+    A server's name has no two underscores in a row and none at its end, so the first two after the
+    prefix are the boundary.
     """
     return f"mcp__{server}__{tool}"
