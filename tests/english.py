@@ -1,14 +1,17 @@
-"""The English of the project: words and sentences that its prose must not have.
+"""The English of the project: words to avoid, and how often "of" and "that" may occur.
 
 `python tests/english.py` prints all findings. With paths, it prints the findings in those files.
+`python tests/english.py --rates` prints both words per 1,000, and those ending in "-ing", by package.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -27,13 +30,11 @@ WORDS = {
     r"(?<!is\s)(go|goes|gone|going|went) on": "resume, continue",
     r"(is|are|was|be) told": "receives, sees, is reported",
     r"nobody|somebody|anybody|whoever|whichever": "no one, a person, you, any",
-    r"speaks? of|spoke|has something to say": "matches",
     r"counts? (once|again|no more|only|here|as|too)|(does|do) not count": "applies, is used",
     r"wires?(?! format)": "API format",
     r"judg(e|es|ed|ing)|judge?ment": "decide, check, permissions",
     r"(?<!there\s)(is|are) no(?! longer| more| such| one)": "is not a",
     r"stands? (in|for|at|behind|there|before|below)": "is in, means",
-    r"what (would )?(become|becomes|became) of": "what happens to",
     r"all else|what else there is": "everything else",
     r"side by side": "in parallel",
     r"tr(ied|ies) again|once more|anew": "retried, again",
@@ -43,8 +44,6 @@ WORDS = {
     r"hands(?! over)": "tools, passes",
     r"(is|was) not there|is there already": "does not exist, already exists",
     r"(as it is|as they are)( now)?(?=[.,;:)|]|$)": "unchanged, the current",
-    r"of (its|their|your|one's) own": "own, separate",
-    r"of (yours|theirs|ours)": "your, their",
     r"(the|their|its) like": "and similar",
     r"(?<!not\s)so (many|long)": "N, how many",
     r"if (you do not say|unsaid|you say nothing)|unless (it is )?said": "by default",
@@ -81,6 +80,66 @@ _ITEM = re.compile(r"^[ \t]*(?:[-*]|\d+\.)[ \t]+", re.MULTILINE)
 _SENTENCE = re.compile(r"\S.*?(?:[.!?](?=[\s)*\"]|$)|$)", re.DOTALL)
 
 
+CEILINGS: dict[str, tuple[int, int]] = {
+    "AGENTS.md": (24, 18),
+    "CHANGELOG.md": (28, 23),
+    "CONTRIBUTING.md": (17, 14),
+    "README.md": (5, 13),
+    "SECURITY.md": (13, 22),
+    "VERSIONING.md": (28, 14),
+    "_catalogue": (47, 46),
+    "_collection": (38, 33),
+    "_definition": (29, 32),
+    "_execution": (27, 36),
+    "_permissions": (25, 32),
+    "_schedule": (36, 49),
+    "_schema": (30, 35),
+    "_search": (56, 33),
+    "_support": (26, 29),
+    "_turn": (39, 37),
+    "_values": (22, 22),
+    "adapters": (10, 6),
+    "agent": (42, 29),
+    "approvals": (29, 28),
+    "cli": (33, 28),
+    "coding": (39, 31),
+    "console": (10, 6),
+    "docs/cli": (20, 17),
+    "docs/coding": (18, 18),
+    "docs/concepts": (26, 19),
+    "docs/contributing": (22, 17),
+    "docs/decisions": (24, 21),
+    "docs/frameworks": (25, 23),
+    "docs/get-started": (11, 14),
+    "docs/guides": (18, 20),
+    "docs/index.md": (9, 4),
+    "docs/models": (23, 13),
+    "docs/production": (26, 20),
+    "docs/reference": (18, 14),
+    "docs/why": (12, 17),
+    "handrail": (44, 28),
+    "hooks": (29, 30),
+    "mcp": (10, 6),
+    "models": (10, 6),
+    "net": (10, 6),
+    "openapi": (10, 6),
+    "policy": (34, 38),
+    "providers": (10, 6),
+    "runs": (40, 27),
+    "sandbox": (30, 36),
+    "telemetry": (44, 18),
+    "testing": (34, 29),
+    "tools": (35, 31),
+}
+"""The most "of" and "that" per 1,000 words, by package or folder of docs.
+
+They may only fall: lower them with every rewrite.
+"""
+
+_CODE = re.compile(r"``[^`]+``|`[^`\n]+`")
+_WORD = re.compile(r"[A-Za-z][A-Za-z'\u2019-]*")
+
+
 class Finding(NamedTuple):
     """A word or a sentence that has to change."""
 
@@ -112,8 +171,8 @@ def files() -> dict[str, Path]:
 def findings(path: Path) -> list[Finding]:
     """All that has to change in a file."""
     text = path.read_text(encoding="utf-8")
-    prose = strings(text) if path.suffix == ".py" else [Prose(1, text, has_sentences=True)]
-    return sorted({finding for one in prose for finding in check(one)})
+    texts = strings(text) if path.suffix == ".py" else [Prose(1, text, has_sentences=True)]
+    return sorted({finding for one in texts for finding in check(one)})
 
 
 def strings(source: str) -> Iterator[Prose]:
@@ -187,9 +246,78 @@ def _hide_all(item: re.Match[str]) -> str:
     return " " * len(item[0])
 
 
+class Rates(NamedTuple):
+    """Words per 1,000 words of prose."""
+
+    of: float
+    that: float
+    ing: float
+    words: int
+
+
+def rates(texts: Iterable[str]) -> Rates:
+    """Count the words of texts, without their code."""
+    words = [word.lower() for text in texts for word in _WORD.findall(_CODE.sub(" x ", text))]
+    thousands = max(len(words), 1) / 1000
+    ing = sum(word.endswith("ing") and len(word) > 4 for word in words)
+    return Rates(
+        words.count("of") / thousands,
+        words.count("that") / thousands,
+        ing / thousands,
+        len(words),
+    )
+
+
+def rates_by_package() -> dict[str, Rates]:
+    """Return the rates of every package and folder of docs."""
+    texts: dict[str, list[str]] = {}
+    for name, path in files().items():
+        texts.setdefault(package(name), []).extend(prose(path))
+    return {name: rates(texts[name]) for name in sorted(texts)}
+
+
+def package(name: str) -> str:
+    """Return the row of a file in `CEILINGS`: its package, its folder of docs, or its name."""
+    match name.split("/"):
+        case ["src", "handrail", folder, _, *_]:
+            return folder
+        case ["src", "handrail", _]:
+            return "handrail"
+        case ["docs", folder, _, *_]:
+            return f"docs/{folder}"
+        case _:
+            return name
+
+
+def prose(path: Path) -> Iterator[str]:
+    """Yield the docstrings and comments of a module, or a page without code and link targets."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        yield _NOT_PROSE.sub(_hide, text)
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield str(node.value.value)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+def above(measured: dict[str, Rates]) -> list[str]:
+    """Return the rates above their ceilings, ready to print; without a ceiling, the limit is 0."""
+    return [
+        f"{name}: {rate:.1f} {word!r} per 1,000 words: at most {ceiling}"
+        for name, found in measured.items()
+        for word, rate, ceiling in zip(
+            ("of", "that"), found, CEILINGS.get(name, (0, 0)), strict=False
+        )
+        if rate > ceiling
+    ]
+
+
 def violations() -> list[str]:
     """Return every finding, ready to print."""
-    return [line for name in files() for line in describe(name)]
+    return [line for name in files() for line in describe(name)] + above(rates_by_package())
 
 
 def describe(name: str) -> list[str]:
@@ -199,6 +327,10 @@ def describe(name: str) -> list[str]:
 
 def main(*options: str) -> int:
     """Print findings; the exit code says whether there are any."""
+    if options == ("--rates",):
+        for name, rate in rates_by_package().items():
+            print(f"{name:20} {rate.of:5.1f} {rate.that:5.1f} {rate.ing:5.1f} {rate.words:7}")  # noqa: T201
+        return 0
     if options:
         wanted = {Path(option).resolve() for option in options}
         lines = [

@@ -6,7 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from english import Finding, Prose, check, files, findings, violations
+from english import (
+    CEILINGS,
+    Finding,
+    Prose,
+    above,
+    check,
+    files,
+    findings,
+    package,
+    prose,
+    rates,
+    violations,
+)
 
 
 def found(text: str) -> list[str]:
@@ -75,3 +87,36 @@ def test_strings_and_docstrings_of_a_module_are_read(tmp_path: Path) -> None:
         Finding(7, "nobody", "no one, a person, you, any"),
         Finding(8, "is told", "receives, sees, is reported"),
     ]
+
+
+def test_every_package_and_folder_of_docs_has_a_ceiling() -> None:
+    assert sorted(CEILINGS) == sorted({package(name) for name in files()})
+
+
+def test_rates_above_a_ceiling_are_reported() -> None:
+    of, that = CEILINGS["providers"]
+    text = "of " * (of + 1) + "that " * that + "word " * (999 - of - that)
+
+    assert above({"providers": rates([text])}) == [
+        f"providers: {of + 1}.0 'of' per 1,000 words: at most {of}"
+    ]
+    assert above({"new_package": rates(["A list that is a list of lists."])}) == [
+        "new_package: 125.0 'of' per 1,000 words: at most 0",
+        "new_package: 125.0 'that' per 1,000 words: at most 0",
+    ]
+
+
+def test_docstrings_and_comments_are_counted_without_code(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        '"""A reader of `that of` lines."""\n\n'
+        "NAME = 'that of'\n"
+        '"""That name."""\n'
+        "# noting that\n",
+        encoding="utf-8",
+    )
+    page = tmp_path / "page.md"
+    page.write_text("Lines of [text](of/that).\n\n```text\nthat of\n```\n", encoding="utf-8")
+
+    assert rates(prose(module)) == (1000 / 9, 2000 / 9, 1000 / 9, 9)
+    assert rates(prose(page)) == (1000 / 3, 0, 0, 3)

@@ -1,6 +1,6 @@
-"""Read from a framework's messages what a model has sent, and whether a hook has ended the run.
+"""Read a model's reply, and whether a hook has ended the run, from a framework's messages.
 
-For messages in the form of LangChain. Nothing here imports it.
+For LangChain messages. Nothing here imports it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from handrail.adapters._turns import own_name
 from handrail.messages import TruncatedCall
 
 STOP = "handrail_stop"
-"""The key in the artifact of a tool message of why a hook has ended the run."""
+"""The key in a tool message's artifact for why a hook has ended the run."""
 _FACTS = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
 _CUT = ("length", "max_tokens", "incomplete", "context_window", "content_filter")
 
 
 def was_cut_off(facts: Mapping[str, Any]) -> bool:
-    """Return whether a provider says that a reply is not complete: at its limit, or by a filter."""
+    """Return whether the provider reports an incomplete reply: at its limit, or by a filter."""
     said = " ".join([str(facts.get(key, "")) for key in _FACTS]).lower()
     return any(word in said for word in _CUT)
 
 
 def read_calls(reply: Any, executor: Executor) -> list[Call | TruncatedCall]:
-    """Return the calls of a message, also those whose arguments are not JSON. Ids are unique."""
+    """Return a message's calls, including those with invalid JSON. Ids are unique."""
     calls = dict[str, Call | TruncatedCall]()
     for one in [*reply.tool_calls, *reply.invalid_tool_calls]:
         call_id = one["id"] or ""
@@ -37,11 +37,11 @@ def read_calls(reply: Any, executor: Executor) -> list[Call | TruncatedCall]:
 
 
 def read_call(reply: Any, listed: Any, name: str, call_id: str) -> Call | TruncatedCall:
-    """Return a call that a message lists, or that it was cut off.
+    """Return a call listed in a message, marked as truncated if it was.
 
-    LangChain completes the JSON of a stream that was cut off, so that half of a text looks whole.
-    The text that was sent is the best evidence. Without it, the last call of a reply is not trusted
-    if its provider says that the reply is not complete.
+    LangChain completes the JSON of a truncated stream, making half a text look whole. The text
+    actually sent is the best evidence. Without it, a reply's last call is not trusted if its
+    provider reports the reply as incomplete.
     """
     args, cut = listed["args"] or "{}", was_cut_off(reply.response_metadata)
     if isinstance(listed["args"], str):  # it is not JSON
@@ -61,9 +61,9 @@ def read_call(reply: Any, listed: Any, name: str, call_id: str) -> Call | Trunca
 
 
 def _find_sent(reply: Any, call_id: str) -> list[str]:
-    """Return the arguments of a call as a model sent them, if the message still has them.
+    """Return a call's arguments as a model sent them, if the message still has them.
 
-    They are in the chunks of a stream. Clients of some APIs keep them in the content too, which
+    They are in the chunks of a stream. Some APIs' clients store them in the content too, which
     stays when a stream becomes one message.
     """
     chunks = [one for one in getattr(reply, "tool_call_chunks", ()) if one["id"] == call_id]
@@ -85,7 +85,7 @@ def _is_json(text: str) -> bool:
 
 
 def find_reply(messages: Sequence[Any], call: Call) -> Any:
-    """Return the message that has a call, and the call as it lists it, or None."""
+    """Return the message with a call, and the call as listed there, or None."""
     for message in reversed(messages):
         for listed in getattr(message, "tool_calls", ()):
             if (listed["id"], listed["args"]) == (call.id, call.args):
@@ -94,7 +94,7 @@ def find_reply(messages: Sequence[Any], call: Call) -> Any:
 
 
 def find_stop(messages: Sequence[Any]) -> str | None:
-    """Return why a hook has ended the run, if it has since the last message of a person."""
+    """Return why a hook has ended the run, if it has since the user's last message."""
     for message in reversed(messages):
         if message.type == "human":
             return None
@@ -105,7 +105,7 @@ def find_stop(messages: Sequence[Any]) -> str | None:
 
 
 def read_messages(state: Any) -> Sequence[Any]:
-    """Return the messages in the state of a graph, if they are in their usual place."""
+    """Return the messages in a graph's state, if they are in their usual position."""
     found: Any = getattr(state, "messages", ())
     if isinstance(state, Mapping):
         found = cast("Mapping[str, Any]", state).get("messages", ())

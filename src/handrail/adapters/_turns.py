@@ -1,4 +1,4 @@
-"""Turns for frameworks that pass the calls of one reply one at a time."""
+"""Turns for frameworks passing one reply's calls one at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from handrail.messages import api_name
 from handrail.permissions import Answer, Edit, Pending
 
 TICKS = 8
-"""How many rounds of the event loop to wait for other calls of the same reply."""
+"""Event loop rounds to wait for other calls in the same reply."""
 MAX_OPEN = 1000
 """Turns whose unanswered requests are kept. The oldest are dropped first."""
 BEHIND = (
@@ -34,7 +34,7 @@ _TEXT = (str, bytes, bytearray)
 
 
 class _Group:
-    """Calls of one reply that arrive at the same time, each in the context of its task."""
+    """Calls from one reply arriving at the same time, each in its task's context."""
 
     def __init__(self, turn: Turn[Any]) -> None:
         self.is_added = anyio.Event()
@@ -42,7 +42,7 @@ class _Group:
         self._turn, self._loop = turn, running_loop()
         self._waiters: list[Any] = []
         self._arrived: dict[str, tuple[Call, Context]] = {}
-        # a task of its own: a framework's task is resumed through many functions
+        # in a separate task: a framework's task is resumed through many functions
         self.task = spawn(copy_context(), self._add)
 
     def put(self, call: Call) -> Awaitable[Any]:
@@ -73,9 +73,10 @@ class _Group:
 
 
 class Ended:
-    """The runs and the replies that a hook has ended, by a name or an object that no other has.
+    """Runs and replies ended by a hook, by a unique name or object.
 
-    They are dropped after a while, the oldest first. An object is kept so that no other has its id.
+    They are dropped after a while, the oldest first. Objects are stored, to keep others from
+    getting their ids.
     """
 
     def __init__(self, known: OrderedDict[object, tuple[str, object]], *names: object) -> None:
@@ -88,7 +89,7 @@ class Ended:
         return found[0][0] if found else None
 
     def note(self, reason: str) -> None:
-        """Note that the run has ended."""
+        """Record the run as ended."""
         for name in self._names:
             self._known[_key(name)] = (reason, name)
         while len(self._known) > MAX_OPEN:
@@ -101,23 +102,23 @@ def _key(name: Any) -> object:
 
 
 class OpenTurn:
-    """One turn, whose calls arrive one at a time, in tasks of the framework."""
+    """One turn, whose calls arrive one at a time, in the framework's tasks."""
 
     def __init__(self, turn: Turn[Any], ended: Ended) -> None:
         self.turn = turn
         self._ended = ended
         self.approved: set[str] = set()
-        """The ids of the calls that a person has approved, as far as the framework says so."""
+        """The ids of the calls approved by a person, if the framework reports it."""
         self.sent: dict[str, Any] = {}
-        """The arguments of the reply's calls as the model sent them, for adapters that need it."""
+        """The reply's call arguments as the model sent them, for adapters needing them."""
         self._group: _Group | None = None
         self._answers: dict[str, tuple[Pending, Answer]] = {}
         self._ids: set[str] = set()
         self._left: object = None
-        """The task that ends calls whose own tasks were cancelled, and those before it."""
+        """The task ending calls whose own tasks were cancelled, and those before it."""
 
     async def run(self, call: Call, *, early: bool = False) -> Result:
-        """Run a call together with those that arrive at the same time. Cancelling cancels it.
+        """Run a call together with those arriving at the same time. Cancelling cancels it.
 
         With ``early``, for a call that only reads, it does not wait for others unless one waits.
         """
@@ -143,7 +144,7 @@ class OpenTurn:
         return self._noted(await self.turn.run(call))
 
     def _noted(self, result: Result) -> Result:
-        """Note that a hook has ended the run, if one has. Later calls of the run are cancelled."""
+        """Record whether a hook has ended the run. Later calls in the run are then cancelled."""
         if self.turn.stop_reason is not None:
             self._ended.note(self.turn.stop_reason)
         return result
@@ -157,9 +158,9 @@ class OpenTurn:
         return next((one for one in self.turn.pending if one.call.id == call_id), None)
 
     async def answer(self, pending: Pending, answer: Answer) -> Result:
-        """Answer a request, together with answers that arrive at the same time, in call order.
+        """Answer a request, together with answers arriving at the same time, in call order.
 
-        Earlier calls that no one has approved by now were denied: the framework does not say so.
+        Earlier calls still unapproved now were denied: the framework does not report it.
         """
         self._answers[pending.call.id] = (pending, answer)
         try:
@@ -192,7 +193,7 @@ async def _wait_for_others() -> None:
 
 
 async def _wait_for_those_before(turn: Turn[Any], pending: Pending) -> None:
-    """Wait two rounds of the event loop for each: the last call to end is one round ahead."""
+    """Wait two event loop rounds for each: the last call to end is one round ahead."""
     for other in turn.pending:
         if other.position < pending.position:
             await checkpoint()
@@ -200,7 +201,7 @@ async def _wait_for_those_before(turn: Turn[Any], pending: Pending) -> None:
 
 
 class Turns:
-    """The turns of an executor that are in use, or have unanswered requests."""
+    """An executor's turns in use or with unanswered requests."""
 
     def __init__(self, executor: Executor, *, max_open: int = MAX_OPEN) -> None:
         self._executor, self._max_open = executor, max_open
@@ -212,26 +213,26 @@ class Turns:
     def open(
         self, run: str, turn: str, given: Mapping[str, Any], *, within: object = None
     ) -> OpenTurn:
-        """Return the turn of one reply: the same one while its calls run, with its requests.
+        """Return one reply's turn: the same one while its calls run, with its requests.
 
-        ``within`` is one run of the host: its name, or an object that no other run has.
-        If a hook has ended the reply or the run, the turn is closed.
+        ``within`` is one host run: its name, or an object unique to it. If a hook has ended the
+        reply or the run, the turn is closed.
         """
         found = self._live.get((run, turn))
         if found is None:
             names = [(run, turn)] if within is None else [(run, turn), within]
             found = self._make(open_turn(self._executor, run, turn, given), *names)
-            # a run that resumes can have other deps, so it gets a new turn
+            # a resumed run can have other deps, so it gets a new turn
             waiting, found.approved = self._pending.get((run, turn), ((), found.approved))
             found.turn.adopt(*waiting)
             self._live[run, turn] = found
         return found
 
     def gather(self, owner: object, given: Mapping[str, Any]) -> OpenTurn:
-        """Return the turn of the calls that run now for one object, such as the host's context.
+        """Return the turn for the current calls of one object, such as the host's context.
 
-        For a host that neither names replies nor asks. Only the executor's own approver is asked.
-        If the host has the same object for all replies of a run, a hook ends the run for it.
+        For a host neither naming replies nor asking. Only the executor's own approver is asked. If
+        the host has the same object for all replies in a run, a hook ends the run for it.
         """
         key = "", str(id(owner))  # no other object has it while the turn is in use
         found = self._live.get(key)
@@ -248,10 +249,10 @@ class Turns:
         return OpenTurn(turn, ended)
 
     async def settle(self, opened: OpenTurn, result: Result, *, can_ask: bool = True) -> Result:
-        """Deny a call that only waits for another one: frameworks have no place for it.
+        """Deny a call only waiting for another one: frameworks have no place for it.
 
-        The requests of a reply are returned in call order: a framework asks in this order. If the
-        host cannot ask now, the model tells the user what a call needs, such as a login.
+        A reply's requests are returned in call order: a framework asks in this order. If the host
+        cannot ask now, the model tells the user what a call needs, such as a login.
         """
         pending = result.pending
         if pending is not None:
@@ -268,7 +269,7 @@ class Turns:
         return result
 
     def keep(self, opened: OpenTurn) -> None:
-        """Keep the requests of a turn until they are answered."""
+        """Store a turn's requests until they are answered."""
         if not opened.turn.waiting and not self._pending:
             return
         key = opened.turn.run_id, opened.turn.id
@@ -280,47 +281,47 @@ class Turns:
 
 
 class Unchecked:
-    """The tools that were listed for one reply. As a validator, it leaves arguments unchanged."""
+    """The tools listed for one reply. As a validator, it leaves arguments unchanged."""
 
     def __init__(self, offered: Sequence[tuple[str, Spec]]) -> None:
         self.names = {name: spec.name for name, spec in offered}
-        """The own name of each tool, by its API name."""
+        """Each tool's own name, by its API name."""
         self.find_turn: Callable[[], OpenTurn | None] = lambda: None
-        """Returns the turn of the reply while its calls run, once one of them has run."""
+        """Returns the reply's turn during its calls, once one has started."""
 
     def validate_json(self, input: str | bytes | bytearray, **_: Any) -> Any:  # noqa: A002
-        """Return the arguments of a call, which the executor checks later."""
+        """Return a call's arguments, which the executor checks later."""
         return parse_object(input)
 
     def validate_python(self, input: Any, **_: Any) -> Any:  # noqa: A002
-        """Return the arguments of a call, which the executor checks later."""
+        """Return a call's arguments, which the executor checks later."""
         return input
 
 
 def offer_tools(executor: Executor) -> list[tuple[str, Spec]]:
-    """Return the current tools, each with the name that every API accepts."""
+    """Return the current tools, each with the name valid in every API."""
     return [(api_name(spec.name), spec) for spec in executor.refresh_tools().specs]
 
 
 def own_name(executor: Executor, name: str) -> str:
-    """Return the own name of a tool that a model has called by its API name."""
+    """Return the own name of a tool called by its API name."""
     return executor.tools.api_names.get(name, name)
 
 
 def open_turn(executor: Executor, run: str, turn: str, given: Mapping[str, Any]) -> Turn[Any]:
-    """Return the turn of one reply. If the executor has no approver, requests stay pending."""
+    """Return one reply's turn. Without an approver in the executor, requests stay pending."""
     return executor.turn(turn, run=run, approver=executor.approver or defer, **given)
 
 
 def describe(pending: Pending, opened: OpenTurn) -> dict[str, Any]:
-    """Return a request as JSON, with all that another process needs to continue the turn."""
+    """Return a request as JSON, with everything another process needs to continue the turn."""
     waiting = [one.to_json() for one in opened.turn.pending]
     shown = {"kind": pending.kind, "question": pending.question, "headline": pending.headline}
     return {**shown, "handrail": waiting}
 
 
 def parse_object(text: Any) -> Any:
-    """Return arguments as the framework shows them to hooks; none if they are not an object."""
+    """Return arguments as the framework shows them to hooks, or none for anything but an object."""
     try:
         parsed = from_json(text) if isinstance(text, _TEXT) else text
     except ValueError:

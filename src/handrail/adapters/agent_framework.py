@@ -1,4 +1,4 @@
-"""Microsoft Agent Framework: function tools that an executor runs."""
+"""Microsoft Agent Framework: function tools run by an executor."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from handrail.adapters._turns import Turns, offer_tools
 def tools(
     executor: Executor, **given: Unpack[Given[FunctionInvocationContext]]
 ) -> list[FunctionTool]:
-    """Return the tools of an executor. They get the function arguments of the run as deps.
+    """Return an executor's tools. They get the run's function arguments as deps.
 
     The framework asks about tools, not calls: give the executor an approver. Without one, it denies
-    what needs approval. The framework lists tools once: use ``LongResults(reader="always")``, so
-    that a model can read long results.
+    calls needing approval. The framework lists tools once: use ``LongResults(reader="always")`` to
+    let a model read long results.
     """
     turns, facts = Turns(executor), TurnFacts[Any](executor, "`agent_framework.tools`", given)
     return [ExecutorTool(name, spec, turns, facts) for name, spec in offer_tools(executor)]
 
 
 class ExecutorTool(FunctionTool):
-    """One tool of an executor."""
+    """One of an executor's tools."""
 
     def __init__(self, name: str, spec: Spec, turns: Turns, facts: TurnFacts[Any]) -> None:
         def wants(ctx: FunctionInvocationContext) -> None:
@@ -51,7 +51,7 @@ class ExecutorTool(FunctionTool):
         skip_parsing: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Run one call, together with the others of its reply. The executor checks arguments."""
+        """Run one call, together with its reply's others. The executor checks arguments."""
         given = self._facts.read(context, deps=context and context.kwargs)
         opened = self._turns.gather(context and context.tools, given)
         args = kwargs if arguments is None else dict(arguments)

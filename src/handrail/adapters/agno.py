@@ -1,4 +1,4 @@
-"""Agno: functions that an executor runs."""
+"""Agno: functions run by an executor."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from handrail.adapters._turns import Turns, offer_tools
 
 
 def tools(executor: Executor, **given: Unpack[Given[RunContext]]) -> list[Function]:
-    """Return the tools of an executor. They get the dependencies of the run as deps.
+    """Return an executor's tools. They get the run's dependencies as deps.
 
-    They need ``arun`` or another async method of the agent. Agno confirms tools, not calls: give
-    the executor an approver. Without one, it denies what needs approval. Agno lists tools once: use
-    ``LongResults(reader="always")``, so that a model can read long results.
+    They need ``arun`` or another async agent method. Agno confirms tools, not calls: give the
+    executor an approver. Without one, it denies calls needing approval. Agno lists tools once: use
+    ``LongResults(reader="always")`` to let a model read long results.
     """
     place = "`agno.tools`, or `dependencies=` to `agent.arun`"
     turns, facts = Turns(executor), TurnFacts[RunContext](executor, place, given)

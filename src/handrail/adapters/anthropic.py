@@ -19,11 +19,11 @@ from handrail.providers import anthropic as provider
 
 
 def tools(executor: Executor, **given: Unpack[Values]) -> list[ExecutorTool]:
-    """Return the tools of an executor, for the async tool runner. All calls run with what is given.
+    """Return an executor's tools, for the async tool runner. All calls run with the options here.
 
-    The runner calls one tool after the other, without the id of the call, and has no approvals: an
-    executor without an approver denies what needs one. The runner lists tools once: use
-    ``LongResults(reader="always")``, so that a model can read long results.
+    The runner calls one tool after the other, without the call id, and has no approvals: an
+    executor without an approver denies calls needing one. The runner lists tools once: use
+    ``LongResults(reader="always")`` to let a model read long results.
     """
     offered, checked = executor.refresh_tools(), check_values(executor, "`anthropic.tools`", given)
     return [
@@ -33,7 +33,7 @@ def tools(executor: Executor, **given: Unpack[Values]) -> list[ExecutorTool]:
 
 
 class ExecutorTool(BetaAsyncBuiltinFunctionTool):
-    """One tool of an executor."""
+    """One of an executor's tools."""
 
     def __init__(
         self, executor: Executor, name: str, listed: dict[str, Any], given: dict[str, Any]

@@ -32,16 +32,16 @@ from handrail.adapters._turns import Turns, offer_tools, own_name
 
 
 def workbench(executor: Executor, **given: Unpack[Values]) -> ExecutorWorkbench:
-    """Return a workbench for an agent. All its calls run with what is given here.
+    """Return a workbench for an agent. All its calls run with the options here.
 
-    AutoGen has no approvals: give the executor an approver. Without one, it denies what needs
-    approval. AutoGen writes images into the text of a result.
+    AutoGen has no approvals: give the executor an approver. Without one, it denies calls needing
+    approval. AutoGen writes images into a result's text.
     """
     return ExecutorWorkbench(executor, check_values(executor, "`autogen.workbench`", given))
 
 
 class ExecutorWorkbench(Workbench):
-    """The tools of an executor, for AutoGen."""
+    """An executor's tools, for AutoGen."""
 
     component_config_schema = BaseModel
 
@@ -65,7 +65,7 @@ class ExecutorWorkbench(Workbench):
         cancellation_token: CancellationToken | None = None,
         call_id: str | None = None,
     ) -> ToolResult:
-        """Run one call, together with the others of its reply."""
+        """Run one call, together with its reply's others."""
         opened = self._turns.gather(cancellation_token, self._given)
         own = own_name(self.executor, name)
         call = Call(own, dict(arguments or {}), *filter(None, [call_id]))
@@ -81,7 +81,7 @@ class ExecutorWorkbench(Workbench):
         await self.executor.__aexit__(None, None, None)
 
     async def reset(self) -> None:
-        """Do nothing: the executor has no state that a conversation changes."""
+        """Do nothing: the executor has no state a conversation changes."""
 
     async def save_state(self) -> Mapping[str, Any]:
         return {}

@@ -1,4 +1,4 @@
-"""CrewAI: tools that an executor runs."""
+"""CrewAI: tools run by an executor."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from handrail.adapters._turns import offer_tools
 
 
 def tools(executor: Executor, **given: Unpack[Values]) -> list[ExecutorTool]:
-    """Return the tools of an executor.
+    """Return an executor's tools.
 
-    CrewAI passes no call id and no context, so all calls run with what is given here. It has no
-    approvals of calls: give the executor an approver. It lists tools once: use
-    ``LongResults(reader="always")``, so that a model can read long results.
+    CrewAI passes no call id and no context, so all calls run with the options here. It has no
+    approvals for calls: give the executor an approver. It lists tools once: use
+    ``LongResults(reader="always")`` to let a model read long results.
     """
     checked = check_values(executor, "`crewai.tools`", given)
     return [_make_tool(executor, name, spec, checked) for name, spec in offer_tools(executor)]
@@ -42,7 +42,7 @@ def _never_cache(*_: Any) -> bool:
 
 
 def to_model(spec: Spec) -> Any:
-    """Return the arguments of a tool as a pydantic model. The executor checks them."""
+    """Return a tool's arguments as a pydantic model. The executor checks them."""
     required = spec.input_schema.get("required", ())
     fields: Any = {
         name: (Any, _to_field(schema, is_required=name in required))
@@ -59,7 +59,7 @@ def _to_field(schema: dict[str, Any], *, is_required: bool) -> Any:
 
 
 class ExecutorTool(BaseTool):
-    """One tool of an executor."""
+    """One of an executor's tools."""
 
     _executor: Any = PrivateAttr()
     _spec: Any = PrivateAttr()
@@ -70,7 +70,7 @@ class ExecutorTool(BaseTool):
         return self
 
     def _run(self, **arguments: Any) -> str | ToolFailure:
-        """Run one call, from a thread of CrewAI."""
+        """Run one call, from a CrewAI thread."""
         turn = self._executor.turn(**self._given)
         return _show(self._executor.run_sync(self._prepare(arguments), turn=turn))
 
@@ -79,7 +79,7 @@ class ExecutorTool(BaseTool):
         return _show(await turn.run(self._prepare(arguments)))
 
     def _prepare(self, arguments: dict[str, Any]) -> Call:
-        """Return the call, without the arguments that CrewAI has filled in."""
+        """Return the call, without the arguments CrewAI has filled in."""
         required = self._spec.input_schema.get("required", ())
         kept = {
             name: value

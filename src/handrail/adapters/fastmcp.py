@@ -35,14 +35,14 @@ FORM: dict[str, Any] = {"type": "object", "properties": {"approve": {"type": "bo
 def provider(executor: Executor, **given: Unpack[Given[Context]]) -> ExecutorProvider:
     """Return a provider for a server. The tools get the result of the server's lifespan as deps.
 
-    If the executor has no approver, a call that needs approval asks the client's user, in both
-    versions of the protocol. If the client cannot ask, the call is denied.
+    If the executor has no approver, a call needing approval asks the client's user, in both
+    protocol versions. If the client cannot ask, the call is denied.
     """
     return ExecutorProvider(executor, TurnFacts(executor, "`fastmcp.provider`", given))
 
 
 class ExecutorProvider(Provider):
-    """The tools of an executor, for FastMCP."""
+    """An executor's tools, for FastMCP."""
 
     def __init__(self, executor: Executor, facts: TurnFacts[Context]) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class ExecutorProvider(Provider):
         return ExecutorTool(name=name, annotations=hints, call=call, **about)
 
     async def _run(self, name: str, arguments: dict[str, Any]) -> ToolResult:
-        """Run one call: the protocol does not say which calls are of one reply."""
+        """Run one call: the protocol does not report which calls share a reply."""
         ctx, executor = get_context(), self.executor
         given: Any = self._facts.read(ctx, deps=ctx.lifespan_context)
         asked = Pending.from_json(ctx.request_state) if ctx.request_state else None
@@ -81,7 +81,7 @@ class ExecutorProvider(Provider):
 
 
 class ExecutorTool(Tool):
-    """One tool of an executor."""
+    """One of an executor's tools."""
 
     call: Any = Field(exclude=True)
 

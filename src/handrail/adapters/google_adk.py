@@ -25,16 +25,16 @@ from handrail.permissions import Edit, Pending
 
 
 def toolset(executor: Executor, **given: Unpack[Given[ToolContext]]) -> ExecutorToolset:
-    """Return a toolset for an agent. The tools get the state of the session as deps.
+    """Return a toolset for an agent. The tools get the session's state as deps.
 
-    If the executor has no approver, a call that needs approval requests a confirmation. A payload
-    in the answer has other arguments for the call. Images and files are not sent to the model.
+    If the executor has no approver, a call needing approval requests a confirmation. A payload in
+    the answer has other arguments for the call. Images and files are not sent to the model.
     """
     return ExecutorToolset(executor, TurnFacts(executor, "`google_adk.toolset`", given))
 
 
 class ExecutorToolset(BaseToolset):
-    """The tools of an executor, for ADK."""
+    """An executor's tools, for ADK."""
 
     def __init__(self, executor: Executor, facts: TurnFacts[ToolContext]) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class ExecutorToolset(BaseToolset):
 
 
 class ExecutorTool(BaseTool):
-    """One tool of an executor."""
+    """One of an executor's tools."""
 
     def __init__(self, name: str, spec: Spec, turns: Turns, facts: TurnFacts[ToolContext]) -> None:
         super().__init__(name=name, description=spec.description)
@@ -59,7 +59,7 @@ class ExecutorTool(BaseTool):
         )
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
-        """Run one call, together with the others of its reply."""
+        """Run one call, together with its reply's others."""
         call = Call(self._spec.name, args, tool_context.function_call_id or self.name)
         said, place = tool_context.tool_confirmation, f"handrail:{call.id}"
         saved = (tool_context.state.get(place) if said else None) or {}

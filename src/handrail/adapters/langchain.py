@@ -34,12 +34,12 @@ _PLACE = "`langchain.tools`, or `context=` to the agent"
 
 
 def tools(executor: Executor, **given: Unpack[Given[RunnableConfig]]) -> list[BaseTool]:
-    """Return the tools of an executor. They get the context of the agent as deps.
+    """Return an executor's tools. They get the agent's context as deps.
 
-    They need ``ainvoke`` or another async method of the agent. If the executor has no approver, a
-    call that needs approval interrupts the graph. Resume with a dict from call id to True, False, a
-    reason for the denial, or other arguments. LangChain lists tools once: use
-    ``LongResults(reader="always")``, so that a model can read long results.
+    They need ``ainvoke`` or another async agent method. If the executor has no approver, a call
+    needing approval interrupts the graph. Resume with a dict from call id to True, False, a reason
+    for the denial, or other arguments. LangChain lists tools once: use
+    ``LongResults(reader="always")`` to let a model read long results.
     """
     turns, facts = Turns(executor), TurnFacts[RunnableConfig](executor, _PLACE, given)
     return [
@@ -60,7 +60,7 @@ async def wants(handrail_runtime: ToolRuntime) -> None:
 
 
 class ExecutorTool(BaseTool):
-    """One tool of an executor."""
+    """One of an executor's tools."""
 
     func: Any = wants
     own_name: str
@@ -71,7 +71,7 @@ class ExecutorTool(BaseTool):
         raise NotImplementedError("This tool is async: use `ainvoke`.")
 
     async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
-        """Run one call, together with the others of its reply."""
+        """Run one call, together with its reply's others."""
         is_call = isinstance(input, dict) and input.get("type") == "tool_call"
         args = dict(input["args"]) if is_call else input
         runtime = args.pop(_RUNTIME, None) if is_call else None
@@ -109,7 +109,7 @@ class ExecutorTool(BaseTool):
 
         if step is None:
             return to_message(await opened.run(call), self.name, opened.turn.stop_reason)
-        # a graph that is resumed calls the tool again: tasks keep what has happened
+        # a resumed graph calls the tool again: tasks store what has happened
         saved = await task(begin)()
         while saved["waiting"]:
             words = interrupt(to_requests([saved["own"]]))

@@ -1,4 +1,4 @@
-"""LangGraph: a node in the place of ToolNode. Approval requests are interrupts."""
+"""LangGraph: a node replacing ToolNode. Approval requests are interrupts."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ Saved = dict[str, Any]
 
 
 class Node(Protocol):
-    """A node of a graph. LangGraph passes its arguments by name."""
+    """A graph node. LangGraph passes its arguments by name."""
 
     async def __call__(self, state: Any, config: RunnableConfig) -> dict[str, list[ToolMessage]]:
-        """Run the calls of the last message."""
+        """Run the last message's calls."""
 
 
 def node(
     executor: Executor, *, messages: str = "messages", **given: Unpack[Given[RunnableConfig]]
 ) -> Node:
-    """Return a node that runs the calls of the last message. The tools get the graph's context.
+    """Return a node running the last message's calls. The tools get the graph's context.
 
     If the executor has no approver, the node interrupts the graph with its requests. Resume it
     with a dict from call id to True, False, a reason for the denial, or other arguments.
@@ -71,7 +71,7 @@ def node(
             ]
             return await _save(turn, await answer_calls(turn, given, config))
 
-        # a graph that is resumed runs the node again: tasks keep what has happened
+        # a resumed graph runs the node again: tasks store what has happened
         saved = await begin(calls, find_stop(history[:-1]))
         done = saved["done"]
         while saved["waiting"]:
@@ -86,7 +86,7 @@ def node(
 
 
 async def _save(turn: Turn[Any], results: list[Result]) -> Saved:
-    """Return the results and requests of a turn, as the checkpointer stores them."""
+    """Return a turn's results and requests, as the checkpointer stores them."""
     if turn.is_closed:  # nothing is asked any more
         waiting = {one.call.id: await turn.dismiss(one) for one in turn.pending}
         results = [waiting.get(one.call_id, one) for one in results]
@@ -96,7 +96,7 @@ async def _save(turn: Turn[Any], results: list[Result]) -> Saved:
 
 
 def to_requests(waiting: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the questions of pending calls, for the person who answers."""
+    """Return pending calls' questions, for the approver."""
     return [
         {"call_id": one.call.id, "name": one.call.name, "args": json.loads(str(one.call.args))}
         | {"kind": one.kind, "question": one.question, "headline": one.headline}

@@ -1,4 +1,4 @@
-"""LlamaIndex: tools that an executor runs."""
+"""LlamaIndex: tools run by an executor."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ CONTEXT = "handrail_context"
 
 
 def tools(executor: Executor, **given: Unpack[Given[Context]]) -> list[ExecutorTool]:
-    """Return the tools of an executor. They get the context of the workflow as deps.
+    """Return an executor's tools. They get the workflow's context as deps.
 
-    They are async, and get no call id from LlamaIndex. Give the executor an approver; without one,
-    it denies what needs approval. LlamaIndex lists tools once: use
-    ``LongResults(reader="always")``, so that a model can read long results.
+    They are async, and get no call id from LlamaIndex. Give the executor an approver. Without one,
+    it denies calls needing approval. LlamaIndex lists tools once: use
+    ``LongResults(reader="always")`` to let a model read long results.
     """
     adapter = _Adapter(executor, TurnFacts(executor, "`llama_index.tools`", given))
     return [ExecutorTool(name, spec, adapter) for name, spec in offer_tools(executor)]
@@ -40,18 +40,18 @@ class _Adapter:
         self._turns, self._facts = Turns(executor), facts
 
     async def run(self, call: Call, context: Any, *, early: bool) -> Result:
-        """Run one call, together with the others of its reply.
+        """Run one call, together with its reply's others.
 
         LlamaIndex repeats steps when results come together after a wait, so reads start early.
         """
         given = self._facts.read(context, deps=context)
-        run = None if context is None else context.store  # each step has a context of its own
+        run = None if context is None else context.store  # each step has its own context
         opened = self._turns.gather(run, given)
         return await opened.run(call, early=early)
 
 
 class ExecutorTool(FunctionTool):
-    """One tool of an executor."""
+    """One of an executor's tools."""
 
     def __init__(self, name: str, spec: Spec, adapter: _Adapter) -> None:
         async def needs_context(handrail_context: Context, **_: Any) -> None: ...
@@ -77,7 +77,7 @@ class ExecutorTool(FunctionTool):
 
 
 class _Metadata(ToolMetadata):
-    """The name, the description and the schema of a tool."""
+    """A tool's name, description and schema."""
 
     def __init__(self, name: str, spec: Spec) -> None:
         super().__init__(name=name, description=spec.description, fn_schema=None)

@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK: function tools that an executor runs. Approval requests are interruptions."""
+"""OpenAI Agents SDK: function tools run by an executor. Approval requests are interruptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from handrail.permissions import Pending
 
 _PLACE = "`openai_agents.tools`, or `context=` to `Runner.run`"
 Name = Callable[[RunContextWrapper[Any]], str | None]
-"""Returns the name of the run."""
+"""Returns the run's name."""
 
 
 def tools(
@@ -36,11 +36,11 @@ def tools(
     run: Name = lambda _: None,
     **given: Unpack[Given[RunContextWrapper[Any]]],
 ) -> list[Tool]:
-    """Return the tools of an executor. They get the context of the run as deps.
+    """Return an executor's tools. They get the run's context as deps.
 
-    If the executor has no approver, calls that need approval interrupt the run. ``run`` names a
-    run, so that its idempotency keys are the same in another process. The SDK lists tools once: use
-    ``LongResults(reader="always")``, so that a model can read long results.
+    If the executor has no approver, calls needing approval interrupt the run. ``run`` names a run,
+    to make its idempotency keys the same in another process. The SDK lists tools once: use
+    ``LongResults(reader="always")`` to let a model read long results.
     """
     adapter = _Adapter(executor, TurnFacts(executor, _PLACE, given), run)
     return [adapter.make_tool(name, spec) for name, spec in offer_tools(executor)]
@@ -49,8 +49,8 @@ def tools(
 def question(executor: Executor, request: ToolApprovalItem, **given: Any) -> str:
     """Return what to ask a person about an interruption, in any process. The SDK keeps no question.
 
-    The policy decides with what is ``given``: principal, deps and metadata, as for a turn. About a
-    tool of another kind, or one that the policy allows by now, it has none: the call is shown.
+    The policy decides with what is ``given``: principal, deps and metadata, as for a turn. For
+    another tool kind, or a call allowed by now, it has no question: the call is shown.
     """
     name, args = request.name or "", request.arguments or "{}"
     call = Call(own_name(executor, name), args, request.call_id or "")
@@ -87,7 +87,7 @@ class _Adapter:
         )
 
     def _open(self, ctx: RunContextWrapper[Any]) -> OpenTurn:
-        """Return the turn of the current reply: the SDK counts its requests to the model."""
+        """Return the current reply's turn: the SDK counts its requests to the model."""
         given = self._facts.read(ctx, deps=ctx.context)
         run = self._run(ctx) or vars(ctx.usage).setdefault("handrail_run", uuid.uuid4().hex)
         return self._turns.open(run, str(ctx.usage.requests), given, within=ctx.usage)
@@ -98,13 +98,13 @@ class _Adapter:
         found = opened.find_pending(call.id)
         if found is None and self._executor.approver is None and call.id not in opened.turn:
             found = self._executor.explain(call, turn=opened.turn).pending
-            if found is not None:  # later calls that conflict wait for it
+            if found is not None:  # conflicting later calls wait for it
                 opened.turn.adopt(found)
                 self._turns.keep(opened)
         return found
 
     async def _refuse(self, ctx: ToolContext[Any], call: Call) -> str:
-        """Return what a model reads about arguments that the SDK cannot parse."""
+        """Return text for a model about arguments the SDK cannot parse."""
         tool = self._executor.tools.find(call.name)
         if tool is not None and isinstance(tool.parse(call.args), Failure):
             return (await self._open(ctx).run(call)).text  # it fails: hooks see it

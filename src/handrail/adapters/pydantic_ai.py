@@ -28,7 +28,7 @@ from handrail.permissions import Edit, Pending
 def toolset(
     executor: Executor, *, name: str = "handrail", **given: Unpack[Given[RunContext[Any]]]
 ) -> ExecutorToolset:
-    """Return a toolset, named by its id, for an agent. The tools get the deps of the agent.
+    """Return a toolset, named by its id, for an agent. The tools get the agent's deps.
 
     If the executor has no approver, its approval requests become deferred tool requests.
     """
@@ -36,7 +36,7 @@ def toolset(
 
 
 class ExecutorToolset(AbstractToolset[Any]):
-    """The tools of an executor, for Pydantic AI."""
+    """An executor's tools, for Pydantic AI."""
 
     def __init__(self, executor: Executor, facts: TurnFacts[RunContext[Any]], name: str) -> None:
         self.executor, self._facts, self._name = executor, facts, name
@@ -54,7 +54,7 @@ class ExecutorToolset(AbstractToolset[Any]):
         await self.executor.__aexit__(None, None, None)
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        self._facts.read(ctx, deps=ctx.deps)  # a run without the deps that tools need ends here
+        self._facts.read(ctx, deps=ctx.deps)  # a run without the deps its tools need ends here
         offered = offer_tools(self.executor)
         listing = Unchecked(offered)
         return {name: self._list(name, spec, listing) for name, spec in offered}
@@ -68,7 +68,7 @@ class ExecutorToolset(AbstractToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        """Run one call, together with the others of its reply."""
+        """Run one call, together with its reply's others."""
         listing: Any = tool.args_validator
         opened, call_id = listing.find_turn(), ctx.tool_call_id or name
         if opened is None:
@@ -90,7 +90,7 @@ class ExecutorToolset(AbstractToolset[Any]):
         return _show(result)
 
     def _open(self, ctx: RunContext[Any]) -> OpenTurn:
-        """Return the turn of the last reply. Its name is the same in another process."""
+        """Return the last reply's turn. Its name is the same in another process."""
         number = sum(isinstance(message, ModelResponse) for message in ctx.messages)
         given = self._facts.read(ctx, deps=ctx.deps)
         run = ctx.conversation_id or ctx.run_id or ""
@@ -107,7 +107,7 @@ class ExecutorToolset(AbstractToolset[Any]):
 
 
 def _find_sent(ctx: RunContext[Any], sent: dict[str, Any], call_id: str) -> Any:
-    """Return the arguments of a call as the model sent them, and note those of all calls."""
+    """Return a call's arguments as the model sent them, and store those of all calls."""
     last = next(m for m in reversed(ctx.messages) if isinstance(m, ModelResponse))
     empty = "{" if last.finish_reason == "length" else "{}"  # only a name may have arrived
     sent |= {part.tool_call_id: part.args or empty for part in last.tool_calls}

@@ -1,4 +1,4 @@
-"""smolagents: tools that an executor runs, called from threads."""
+"""smolagents: tools run by an executor, called from threads."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from handrail.adapters._turns import offer_tools
 
 
 def tools(executor: Executor, **given: Unpack[Values]) -> list[ExecutorTool]:
-    """Return the tools of an executor.
+    """Return an executor's tools.
 
-    smolagents passes no call id and no context, so all calls run with what is given here. It has no
+    smolagents passes no call id and no context, so all calls run with the options here. It has no
     approvals: give the executor an approver. It lists tools once: use
-    ``LongResults(reader="always")``, so that a model can read long results.
+    ``LongResults(reader="always")`` to let a model read long results.
     """
     checked = check_values(executor, "`smolagents.tools`", given)
     return [ExecutorTool(executor, name, spec, checked) for name, spec in offer_tools(executor)]
 
 
 class ExecutorTool(Tool):  # type: ignore[misc]  # smolagents has no types
-    """One tool of an executor."""
+    """One of an executor's tools."""
 
     name, description, output_type = "", "", "string"
     skip_forward_signature_validation = True

@@ -1,4 +1,4 @@
-"""Strands Agents: tools that an executor runs. Approval requests are interrupts."""
+"""Strands Agents: tools run by an executor. Approval requests are interrupts."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from handrail.adapters._turns import OpenTurn, Turns, describe, offer_tools, rea
 from handrail.permissions import Pending
 
 STATE = "handrail"
-"""The key in the agent's state of the name of the run, and of pending calls by id."""
+"""The key in the agent's state for the run's name, and pending calls by id."""
 
 
 def tools(executor: Executor, **given: Unpack[Given[Mapping[str, Any]]]) -> list[AgentTool]:
-    """Return the tools of an executor. They get the invocation state as deps, as functions do.
+    """Return an executor's tools. They get the invocation state as deps, as functions do.
 
-    If the executor has no approver, a call that needs approval interrupts the agent. Respond with
+    If the executor has no approver, a call needing approval interrupts the agent. Respond with
     True, False, a reason for the denial, or other arguments. Strands lists tools once: use
-    ``LongResults(reader="always")``, so that a model can read long results.
+    ``LongResults(reader="always")`` to let a model read long results.
     """
     turns, facts = Turns(executor), TurnFacts[Any](executor, "`strands.tools`", given)
     return [ExecutorTool(name, spec, turns, facts) for name, spec in offer_tools(executor)]
 
 
 class ExecutorTool(AgentTool):
-    """One tool of an executor."""
+    """One of an executor's tools."""
 
     def __init__(self, name: str, spec: Spec, turns: Turns, facts: TurnFacts[Any]) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class ExecutorTool(AgentTool):
     async def stream(
         self, tool_use: ToolUse, invocation_state: dict[str, Any], **kwargs: Any
     ) -> ToolGenerator:
-        """Run one call, together with the others of its reply."""
+        """Run one call, together with its reply's others."""
         agent, call_id = invocation_state["agent"], tool_use["toolUseId"]
         given = self._facts.read(invocation_state, deps=invocation_state)
         saved = agent.state.get(STATE) or {"run": uuid.uuid4().hex}
@@ -88,7 +88,7 @@ class ExecutorTool(AgentTool):
 
 
 def _find_reply(messages: Any, call_id: str) -> str:
-    """Return the id of the first call of a reply, as its name: the same in another process."""
+    """Return the id of a reply's first call, as its name: the same in another process."""
     replies = [
         [part["toolUse"]["toolUseId"] for part in message["content"] if "toolUse" in part]
         for message in reversed(messages)

@@ -1,4 +1,4 @@
-"""A form becomes an answer, tied to what the page showed; and every way to refuse it."""
+"""Form answers, tied to what the page showed, and every reason to reject one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AnswerNotice:
 
 
 class Unused(Exception):
-    """An answer that is not used, and why."""
+    """An unused answer, and why."""
 
     def __init__(self, notice: AnswerNotice) -> None:
         super().__init__(notice.first)
@@ -35,7 +35,7 @@ class Unused(Exception):
 
 
 def not_used(rest: str, first: str = "Your answer was not used.") -> AnswerNotice:
-    """Return the notice of an answer that was not used."""
+    """Return the notice for an unused answer."""
     return AnswerNotice(Clear("warn"), Clear(first), Clear(rest))
 
 
@@ -58,7 +58,7 @@ def seen_of(key: bytes, visit: Visit, pending: Pending, content: str, *, full: b
 
 
 def read_answer(visit: Visit, pending: Pending, request: RequestView, *, seen: str) -> Answer:
-    """Return the answer of a form. Raises Unused if it does not cover what is shown."""
+    """Return a form's answer. Raises Unused if it does not cover everything shown."""
     if not hmac.compare_digest(visit.field("seen").encode(), seen.encode()):
         raise Unused(CHANGED)
     word = visit.field("answer")
@@ -94,5 +94,5 @@ def _read_result(visit: Visit, pending: Pending) -> Result:
 
 
 def make_denial(visit: Visit) -> Deny:
-    """Return the denial of a form, with its reason for the model."""
+    """Return a form's denial, with its reason for the model."""
     return Deny.by_user(visit.field("reason")[:MAX_REASON_CHARS])

@@ -69,16 +69,16 @@ class Console:
 
     @property
     def needs_socket(self) -> bool:
-        """Whether it must listen on a Unix socket, so that only the proxy can reach it."""
+        """Whether it must listen on a Unix socket, reachable only by the proxy."""
         identity = self.config.identity
         return isinstance(identity, HeaderIdentity) and not identity.secret
 
     def end_streams(self) -> None:
-        """End the streams of live pages, before the server stops."""
+        """End the live pages' streams, before the server stops."""
         self._streams.end()
 
     def make_link(self) -> str:
-        """Return the path of a link that signs in once, within 60 seconds. Local consoles only."""
+        """Return the path of a one-time sign-in link, valid for 60 seconds. Local consoles only."""
         if not isinstance(self._identity, LinkIdentity):
             raise ConsoleError("Only a local console has links; a proxy says who a person is.")
         return f"{self.config.base}/link?code={quote(self._identity.make_code())}"
@@ -136,12 +136,12 @@ class Console:
 
 
 def _link_routes(link: Identity, site: Site) -> list[Route]:
-    """Return the routes of a local console, where a link signs in."""
+    """Return a local console's routes, where a link signs in."""
     if not isinstance(link, LinkIdentity):
         return []
 
     async def show(request: Request) -> Response:
-        """Show a button. Programs that preview links send GET, so a GET uses no code."""
+        """Show a button. Link previews send GET, so a GET uses no code."""
         code, action = request.query_params.get("code", "")[:100], f"{site.config.base}/link"
         return site.page("link.html", request.state.visit, code=code, action=Clear(action))
 
@@ -155,12 +155,12 @@ def _link_routes(link: Identity, site: Site) -> list[Route]:
 
 
 def _oidc_routes(reader: Identity, site: Site) -> list[Route]:
-    """Return the routes of a console whose people sign in at a provider."""
+    """Return the routes for signing in at a provider."""
     if not isinstance(reader, OidcReader):
         return []
 
     async def start(request: Request) -> Response:
-        """Send the browser to the provider. A page of another site cannot begin this."""
+        """Send the browser to the provider. Another site's page cannot begin this."""
         if request.headers.get("sec-fetch-site") not in {"same-origin", "none"}:
             raise Refusal(HTTPStatus.FORBIDDEN, "refused")
         target = request.query_params.get("next", "")
@@ -179,7 +179,7 @@ def _oidc_routes(reader: Identity, site: Site) -> list[Route]:
 
 
 async def _follow(redirect: Awaitable[tuple[str, tuple[str, ...]]]) -> Response:
-    """Send the browser on. Pages never show what a provider says; the log does."""
+    """Redirect the browser. Pages never show a provider's message, but the log does."""
     try:
         url, cookies = await redirect
     except HandrailError as error:

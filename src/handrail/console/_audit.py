@@ -1,4 +1,4 @@
-"""The audit: events of all runs, the newest first, and exports of the same search."""
+"""The audit: events from all runs, the newest first, and exports of the same search."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIELDS = ("run", "kind", "who", "tool", "rule")
 
 
 class Audit:
-    """The pages of the audit. Only auditors see them."""
+    """The audit pages. Only auditors see them."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -57,7 +57,7 @@ class Audit:
         )
 
     async def verify(self, request: Request) -> Response:
-        """Verify the chains of all runs that the person sees: all, or on from the last check."""
+        """Verify the chains of all visible runs: all, or only entries since the last check."""
         visit = visit_of(request, "auditor")
         labels = visit.person.labels("auditor")
         before = None if visit.field("all") else self._checks.get(labels)
@@ -70,7 +70,7 @@ class Audit:
         return go(f"{self._site.base}/audit")
 
     async def export_chain(self, request: Request) -> Response:
-        """Return every entry of a run with its digest, for `handrail runs verify --from`."""
+        """Return a run's entries with their digests, for `handrail runs verify --from`."""
         visit, run = visit_of(request, "auditor"), from_path(request.path_params["run"])
         need(await self._site.read(visit, "auditor", lambda runs: runs.run(run)))
         lines = dump_chain(self._site.store.runs, run)
@@ -87,7 +87,7 @@ class Audit:
         return _download(texts, "text/csv; charset=utf-8", "audit.csv")
 
     async def _collect(self, request: Request) -> Iterator[Sequence[EventRecord]]:
-        """Read a page now, so that a failure has an answer, and each other page when it is sent."""
+        """Read a page now, to answer with a failure, and each other page when it is sent."""
         labels = visit_of(request, "auditor").person.labels("auditor")
         pages = read_event_pages(partial(self._site.store.records, labels), _query(request)[0])
         return chain([await to_thread.run_sync(next, pages)], pages)

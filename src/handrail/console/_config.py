@@ -19,7 +19,7 @@ Role: TypeAlias = Literal["viewer", "approver", "operator", "auditor"]
 ROLES: tuple[Role, ...] = ("viewer", "approver", "operator", "auditor")
 MIN_SECRET_CHARS = 32
 LoadRules: TypeAlias = "Callable[[], Rulebook]"
-"""Returns the rules of today, to compare recorded calls with them."""
+"""Returns the current rules, to compare recorded calls with them."""
 
 
 class ConsoleError(HandrailError):
@@ -28,14 +28,14 @@ class ConsoleError(HandrailError):
 
 @dataclass(frozen=True, slots=True)
 class ConsoleGroup:
-    """The rights of a group, and the runs that it sees.
+    """A group's rights, and its visible runs.
 
-    An approver, an operator and an auditor can also see what a viewer sees.
+    An approver, an operator and an auditor can also see everything a viewer sees.
     """
 
     roles: tuple[Role, ...] = ("viewer",)
     labels: tuple[str, ...] | None = None
-    """The labels of the runs that the group sees, such as ``team=payments``. None: all runs."""
+    """Labels for the group's visible runs, such as ``team=payments``. None: all runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,26 +49,26 @@ class SignedIdentity:
     issuer: str
     audience: str
     keys: str
-    """A file with the public keys of the proxy, as a JSON Web Key Set. Read again if it changes."""
+    """A file with the proxy's public keys, as a JSON Web Key Set. Read again if it changes."""
     groups: str = "groups"
-    """The claim with the groups of the person."""
+    """The claim with the person's groups."""
     name: str = "email"
-    """The claim with the name that pages show."""
+    """The claim with the name shown on pages."""
     algorithms: tuple[str, ...] = ("ES256", "RS256")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderIdentity:
-    """A proxy sends the name of the person in a plain header.
+    """A proxy sends the person's name in a plain header.
 
-    Any program that reaches the console could send that header. So the console accepts it only over
-    a Unix socket, or together with a secret that the proxy and the console share.
+    Any program with access to the console could send this header. So the console accepts it only
+    over a Unix socket, or together with a secret shared by the proxy and the console.
     """
 
     header: str = "x-forwarded-user"
     groups_header: str = "x-forwarded-groups"
     issuer: str = "proxy"
-    secret_header: str = "x-handrail-secret"  # noqa: S105  the name of a header
+    secret_header: str = "x-handrail-secret"  # noqa: S105 a header name
     secret: str = field(default="", repr=False)
     """At least 32 characters. Empty: the console must listen on a Unix socket."""
 
@@ -85,38 +85,38 @@ class OidcIdentity:
     """
 
     issuer: str
-    """The address of the provider, exactly as it is in its tokens."""
+    """The provider's address, exactly as in its tokens."""
     client_id: str
     client_secret: str = field(default="", repr=False)
     scopes: tuple[str, ...] = ("openid", "email")
     groups: str = "groups"
-    """The claim of the ID token with the groups of the person."""
+    """The ID token's claim with the person's groups."""
     name: str = "email"
-    """The claim with the name that pages show."""
+    """The claim with the name shown on pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleConfig:
-    """How a console is set up.
+    """Console setup.
 
     Without an identity the console is local: it listens on loopback only, and a person signs in
-    with a link that works once.
+    with a one-time link.
     """
 
     identity: SignedIdentity | HeaderIdentity | OidcIdentity | None = None
     hosts: tuple[str, ...] = ()
-    """The ``Host`` headers that are accepted, with the port unless it is the default one."""
+    """The accepted ``Host`` headers, with the port unless it is the default one."""
     https: bool = False
-    """Whether browsers reach the console with ``https``. Always so behind a proxy of a team."""
+    """Whether browsers reach the console with ``https``. Always so behind a team's proxy."""
     base: str = ""
     """The path before every page, such as ``/handrail``. A local console has a random one."""
     groups: Mapping[str, ConsoleGroup] = field(default_factory=dict[str, ConsoleGroup])
-    """What the people of each group may do. A person without a group sees nothing."""
+    """Each group's rights. A person without a group sees nothing."""
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     """Signs forms and cookies. Processes behind one proxy share it."""
     page_size: int = 100
     rules: tuple[str, ...] = ()
-    """Rule files, to compare recorded calls with the rules of today. They are only read."""
+    """Rule files, to compare recorded calls with the current rules. They are only read."""
 
     def __post_init__(self) -> None:
         if len(self.key) < MIN_SECRET_CHARS:
@@ -131,8 +131,8 @@ class ConsoleConfig:
 def read_config(path: str | os.PathLike[str]) -> ConsoleConfig:
     """Read ``console.toml``. Raises ConsoleError if it is not correct.
 
-    A value ``key_env``, ``secret_env`` or ``client_secret_env`` names an environment variable, so
-    that no secret is in the file.
+    A value ``key_env``, ``secret_env`` or ``client_secret_env`` names an environment variable, to
+    keep secrets out of the file.
     """
     file = Path(path)
     try:
@@ -170,7 +170,7 @@ def _read(values: dict[str, Any]) -> ConsoleConfig:
 
 
 def _take_env(values: dict[str, Any], name: str) -> dict[str, Any]:
-    """Replace ``NAME_env`` with the value of that environment variable."""
+    """Replace ``NAME_env`` with the environment variable's value."""
     variable = values.pop(f"{name}_env", None)
     if variable is not None:
         if not os.environ.get(variable):

@@ -1,6 +1,6 @@
-"""Figures of the pages: times, durations and numbers as text, and bars as rectangles.
+"""Figures on pages: times, durations and numbers as text, and bars as rectangles.
 
-Units stay with their numbers. Phases of a bar differ in pattern, not in color alone.
+Units stay with their numbers. A bar's phases differ in pattern, not in color alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ URGENT_SECONDS = 3600.0
 
 
 def duration(seconds: float) -> Clear:
-    """Return a duration as the terminal writes it, without a second unit that is zero."""
+    """Return a duration as the terminal writes it, omitting a second unit if zero."""
     return Clear(re.sub(" 00[smh]$", "", format_seconds(abs(seconds))).replace(" ", _SPACE))
 
 
@@ -72,21 +72,21 @@ class Rect(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar, and the sentence that says the same."""
+    """A bar, and the equivalent sentence."""
 
     rects: tuple[Rect, ...]
     label: Clear
 
 
 def draw_call(call: CallHistory, start: float, end: float) -> Bar:
-    """Return the phases of a call between two times."""
+    """Return a call's phases between two times."""
     looks = {**_LOOKS, "running": "f-bad" if call.failed else "f-runs"}
     rects = [_part(span.start, span.end, start, end, looks[span.phase]) for span in call.spans]
     return Bar(tuple(rects), Clear(describe_phases(call.spans)))
 
 
 def draw_strip(parts: Sequence[RunPart], start: float, end: float) -> Bar:
-    """Return the whole run: models, people and tools in each of its parts."""
+    """Return the whole run: models, people and tools in each part."""
     rects: list[Rect] = []
     for part in parts:
         at, look = part.start, "f-bad" if part.failed else "f-runs"
@@ -104,7 +104,7 @@ def draw_strip(parts: Sequence[RunPart], start: float, end: float) -> Bar:
 
 
 def draw_hours(hours: Sequence[tuple[float, int]], now: float, span: int = 24) -> Bar:
-    """Return how many runs began in each of the last hours. The height is in the look."""
+    """Return how many runs began in each recent hour. The height is in the look."""
     first = now - span * 3600
     recent = [(at, number) for at, number in hours if at >= first - 3600]
     most = max((number for _, number in recent), default=1)

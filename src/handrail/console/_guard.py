@@ -1,7 +1,7 @@
 """The guard around every page: where a request comes from, who sent it, and how large it is.
 
-A form must come from a page of this console. Three checks say so, and each refuses alone: the
-browser's ``Sec-Fetch-Site``, the ``Origin``, and a token that is tied to the session.
+A form must come from a console page. Three checks require it, and each rejects alone: the browser's
+``Sec-Fetch-Site``, the ``Origin``, and a token tied to the session.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ HEADERS: Mapping[str, str] = {
 
 
 class Refusal(Exception):
-    """A request that no page answers: its status, and the name of the message."""
+    """A rejected request: its status, and the message name."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -62,17 +62,17 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request that the guard let through."""
+    """A request accepted by the guard."""
 
     person: Person
     form: Mapping[str, tuple[str, ...]]
     token: str
-    """For the forms of this page. Each page has another mask."""
+    """For this page's forms. Each page has another mask."""
     live: bool = False
-    """Whether only the live parts of the page are wanted."""
+    """Whether only the page's live parts are wanted."""
 
     def field(self, name: str) -> str:
-        """Return the last value of a field of the form; empty if there is none."""
+        """Return a form field's last value, or ""."""
         return self.form.get(name, ("",))[-1]
 
 
@@ -137,7 +137,7 @@ class RequestGuard:
             self._enter(scope, headers, form)
 
     def _enter(self, scope: Scope, headers: Headers, form: Mapping[str, tuple[str, ...]]) -> None:
-        """Find the person, and check that a form is theirs."""
+        """Identify the person, and check that a form is theirs."""
         path = str(scope["path"])
         if not path.startswith(f"{self.base}/"):
             raise Refusal(HTTPStatus.NOT_FOUND, "missing")
@@ -190,7 +190,7 @@ class _Sender:
 
 
 def _explain(error: Exception, scope: Scope) -> Refusal:
-    """Log a fault, and return what the page says. A part of an answer may be recorded."""
+    """Log a fault, and return the page's message. A part of an answer may be recorded."""
     reads = scope["method"] in _READS
     if isinstance(error, JournalError):
         _log.error("the runs cannot be read: %s", ascii(str(error)))

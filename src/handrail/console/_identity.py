@@ -1,4 +1,4 @@
-"""Who a request comes from: the person at this machine, or one that others vouch for."""
+"""Identifies a request's sender: the person at this machine, or one others vouch for."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Person:
     """What forms are tied to."""
 
     def may(self, role: Role, labels: Collection[str] | None = None) -> bool:
-        """Return whether the person has a role for a run with these labels; None: for some run."""
+        """Return whether the person has a role for a run with these labels. None: for some run."""
         groups = [group.labels for group in self.grants if _includes(group, role)]
         return any(labels is None or own is None or set(own) & set(labels) for own in groups)
 
@@ -66,7 +66,7 @@ class Person:
 
     @property
     def title(self) -> str:
-        """The roles of the person, as text."""
+        """The person's roles, as text."""
         return ", ".join(role for role in ROLES if any(role in one.roles for one in self.grants))
 
 
@@ -74,7 +74,7 @@ class Identity(Protocol):
     """Finds the person who sent a request."""
 
     headers: tuple[str, ...] = ()
-    """What a proxy says. A request that has one of them twice is refused."""
+    """A proxy's headers. A request with one of them twice is rejected."""
     path: str = ""
     """Pages are below it."""
     unknown: str = "stranger"
@@ -86,7 +86,7 @@ class Identity(Protocol):
 
 
 class LinkIdentity(Identity):
-    """The person who started the console on this machine signs in with a link that works once."""
+    """The person who started the console on this machine signs in with a one-time link."""
 
     def __init__(self, key: bytes, *, clock: Callable[[], float], base: str = "") -> None:
         self.unknown = "unknown"
@@ -99,13 +99,13 @@ class LinkIdentity(Identity):
         self._user = f"{find_user()}@{socket.gethostname()}"
 
     def make_code(self) -> str:
-        """Return a code that works once, for 60 seconds."""
+        """Return a one-time code, valid for 60 seconds."""
         code = secrets.token_urlsafe(_CODE_BYTES)
         self._codes[code] = self._clock() + LINK_SECONDS
         return code
 
     def use_code(self, code: str) -> str | None:
-        """Return the cookie for a code; None if the code was used or has expired."""
+        """Return the cookie for a code, or None if the code is used or expired."""
         if self._clock() >= self._codes.pop(code, 0.0):
             return None
         return self._cookie.make(secrets.token_urlsafe(_CODE_BYTES))
@@ -118,7 +118,7 @@ class LinkIdentity(Identity):
 
 
 class HeaderReader(Identity):
-    """Reads a plain header of a proxy, over a Unix socket or with the shared secret."""
+    """Reads a proxy's plain header, over a Unix socket or with the shared secret."""
 
     def __init__(self, settings: HeaderIdentity, groups: Mapping[str, ConsoleGroup]) -> None:
         self.headers = (settings.header, settings.groups_header, settings.secret_header)
@@ -140,7 +140,7 @@ class HeaderReader(Identity):
 
 
 class SignedReader(Identity):
-    """Reads the signed assertion of a proxy, and checks it with each request."""
+    """Reads a proxy's signed assertion, and checks it with each request."""
 
     def __init__(self, settings: SignedIdentity, groups: Mapping[str, ConsoleGroup]) -> None:
         try:
@@ -196,7 +196,7 @@ class SignedReader(Identity):
 
 
 class OidcReader(Identity):
-    """Knows people by the cookie of a session that began at an OpenID Connect provider."""
+    """Identifies people by a session cookie begun at an OpenID Connect provider."""
 
     def __init__(
         self, settings: OidcIdentity, config: ConsoleConfig, clock: Callable[[], float]

@@ -31,7 +31,7 @@ MAX_SEVERAL = 100
 
 
 class Inbox:
-    """The pages of the inbox."""
+    """The inbox pages."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -93,12 +93,12 @@ class Inbox:
         return await self._page(visit, done=done)
 
     async def _find(self, visit: Visit, request: Request) -> RequestRecord:
-        """Return a request that the person may see; others do not exist for them."""
+        """Return a visible request. Others do not exist for this person."""
         pending = from_path(request.path_params["pending"])
         return need(await self._site.request(visit, "viewer", pending))
 
     async def _give(self, visit: Visit, record: RequestRecord, *, full: bool) -> None:
-        """Hand the answer of a form to the runs, which decide whether it counts."""
+        """Submit a form's answer to the runs, which decide whether to use it."""
         if not self._may_answer(visit, record):
             raise Unused(not_used("You may not answer this request."))
         seen, view = await self._see(visit, record, full=full)
@@ -143,7 +143,7 @@ class Inbox:
             "pending": pending,
         }
 
-    async def _page(  # noqa: PLR0913  each is a part of the page
+    async def _page(  # noqa: PLR0913 each is a part on the page
         self,
         visit: Visit,
         *,
@@ -182,7 +182,7 @@ class Inbox:
         )
 
     def _receipt(self, record: RequestRecord) -> AnswerNotice | None:
-        """Say how a request was answered, or that it has expired."""
+        """Return how a request was answered, or that it has expired."""
         given, now = record.answer, self._site.clock()
         if given is None or not given.by:
             return _too_late(record.pending) if now >= record.pending.expires_at else None

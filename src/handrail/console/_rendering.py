@@ -33,7 +33,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript"}
 
 @cache
 def make_environment() -> Environment:
-    """Return the templates. Everything that they print is made visible and escaped."""
+    """Return the templates. Everything they print is made visible and escaped."""
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
@@ -53,7 +53,7 @@ def make_environment() -> Environment:
 
 
 class Renderer:
-    """Renders the templates of a console that is below a path."""
+    """Renders a console's templates below a path."""
 
     def __init__(self, root: str, base: str, *, unknown: str) -> None:
         self._unknown = unknown
@@ -77,14 +77,14 @@ class Renderer:
         return HTMLResponse(text, status_code=http_status)
 
     def refuse(self, status: HTTPStatus, message: str) -> Response:
-        """Return the page of a refusal. ``message`` may end with a fault, or a quoted path."""
+        """Return a rejection page. ``message`` may end with a fault, or a quoted path."""
         name, _, more = message.partition(" ")
         name = self._unknown if name == "unknown" else name
         page = self.text("message.html", more=Clear(more), name=name)
         return HTMLResponse(page, status_code=status)
 
     def static(self, path: str) -> Response:
-        """Return a static file. Its name has the digest of its content."""
+        """Return a static file. Its name has its content's digest."""
         content = self._files.get(path)
         if content is None:
             return self.refuse(HTTPStatus.NOT_FOUND, "missing")

@@ -1,4 +1,4 @@
-"""An approval request as a page shows it: the parts of a command, a diff, or the arguments."""
+"""An approval request as a page shows it: a command's parts, a diff, or the arguments."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from handrail.runs.records import to_path
 SHORT_BYTES = 4_000
 """A longer request is first shown in part, and is approved only where all of it is shown."""
 MAX_BYTES = 200_000
-"""A change that is longer than this is never approved from a page."""
+"""A longer change is never approved from a page."""
 MAX_COMPARED = 250_000
-"""Lines before a change times lines after it, of all changes. More cannot be approved here."""
+"""Lines before a change times lines after it, for all changes. More cannot be approved here."""
 _SHORT_CHARS = 400
 _SHORT_ROWS = 12
 LOOKS = {
@@ -52,7 +52,7 @@ class ArgumentView(NamedTuple):
 
 
 class DiffRow(NamedTuple):
-    """A line of a change."""
+    """A line in a change."""
 
     sign: str
     number: int
@@ -63,7 +63,7 @@ class DiffRow(NamedTuple):
 
 
 class ChangeView(NamedTuple):
-    """A change of a file."""
+    """A file's change."""
 
     path: str
     note: Clear
@@ -95,9 +95,9 @@ class RequestView:
     question: str
     too_long: bool
     full: bool
-    """Whether the person asked for all of it."""
+    """Whether the person asked for the whole request."""
     complete: bool
-    """Whether all of it is on the page."""
+    """Whether the whole request is on the page."""
     args_text: Clear = field(repr=False)
 
 
@@ -180,7 +180,7 @@ def _command(
 def _argument(name: str, value: Any, *, complete: bool) -> ArgumentView:
     text = json.dumps(value, ensure_ascii=False, default=repr, indent=None)
     if isinstance(value, str) and "\n" in value:
-        text = value  # a text of several lines reads better as lines
+        text = value  # multi-line text reads better as lines
     if complete or len(text) <= _SHORT_CHARS:
         return ArgumentView(str(name), pieces(text))
     facts = count(len(text), "character")
@@ -214,7 +214,7 @@ def _note(change: FileChange) -> Clear:
 
 
 def _format_args(pending: Pending) -> Clear:
-    """Return the arguments as JSON in ASCII, so that every character can be seen and edited."""
+    """Return the arguments as ASCII JSON, making every character visible and editable."""
     text = str(pending.call.args)
     try:
         value: Any = json.loads(text)
@@ -224,7 +224,7 @@ def _format_args(pending: Pending) -> Clear:
 
 
 def read_args(text: str) -> Mapping[str, Any] | None:
-    """Return edited arguments; None if they are not a JSON object."""
+    """Return edited arguments, or None if they are not a JSON object."""
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):

@@ -20,7 +20,7 @@ DAYS = 30
 
 
 class Rules:
-    """The page of the rules. It writes none."""
+    """The rules page. It writes none."""
 
     def __init__(self, site: Site, load: LoadRules | None) -> None:
         self._site = site
@@ -43,7 +43,7 @@ class Rules:
         return await self._page(visit, explained=explained)
 
     async def replay(self, request: Request) -> Response:
-        """Show what a proposed rule would change. An auditor sees the content of all calls."""
+        """Show a proposed rule's changes. An auditor sees all calls' content."""
         visit, load = visit_of(request, "auditor"), need(self._load)
         text = visit.field("rule").replace("\r\n", "\n")
 

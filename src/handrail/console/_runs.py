@@ -89,7 +89,7 @@ class Runs:
         )
 
     async def show(self, request: Request) -> Response:
-        """Show one run, and one of its calls if it is chosen."""
+        """Show one run, and one call if chosen."""
         visit = visit_of(request)
         run = from_path(request.path_params["run"])
         after, turn, call = (number_of(request, name) for name in ("after", "turn", "call"))
@@ -124,7 +124,7 @@ class Runs:
         )
 
     async def show_tokens(self, request: Request) -> Response:
-        """Show the tokens and the cost of the newest runs of some days, by model and tool."""
+        """Show the newest runs' tokens and cost over some days, by model and tool."""
         visit, asked = visit_of(request), number_of(request, "days")
         days = asked if asked in DAYS else DAYS[0]
         since = self._site.clock() - days * DAY
@@ -143,7 +143,7 @@ class Runs:
         )
 
     async def show_fleet(self, request: Request) -> Response:
-        """Show what waits for people; workers and queues to those who see all runs."""
+        """Show what waits for people, plus workers and queues to those with access to all runs."""
         visit = visit_of(request, "operator")
         whole = visit.person.labels("operator") is None
         fleet = await self._site.read(visit, "operator", lambda runs: runs.fleet())
@@ -160,7 +160,7 @@ def sees_content(visit: Visit, run: RunSummary, call: CallRecord | None = None) 
 def _sums(
     shares: Iterable[TokenShare], of: Callable[[TokenShare], tuple[str, float]]
 ) -> list[tuple[str, int, TokenSum]]:
-    """Return sums of tokens by name, with the number of replies or calls; the largest first."""
+    """Return token sums by name, with the number of replies or calls, the largest first."""
     several: dict[str, list[TokenShare]] = {}
     for one in shares:
         several.setdefault(of(one)[0], []).append(one)
@@ -181,7 +181,7 @@ def _on_page(turns: Sequence[TurnRow], calls: CallsPage) -> list[TurnRow]:
 def _view_turn(
     turn: TurnRow, rows: Sequence[CallRow], now: float, *, hides: bool
 ) -> tuple[TurnRow, list[CallView]]:
-    """Return a turn with the calls that are on this page."""
+    """Return a turn with its calls on this page."""
     own = [row for row in rows if row.turn == turn.number]
     start = min((row.began for row in own), default=turn.at)
     end = max((row.ended or now for row in own), default=start)
@@ -209,7 +209,7 @@ def _reasons(call: CallHistory, names: Mapping[str, CallHistory], *, hides: bool
 
 
 def _view_call(record: CallRecord, *, hides: bool) -> dict[str, Any]:
-    """Return everything about a call; who may not answer sees no content."""
+    """Return everything about a call, without content for people unable to answer."""
     row, history = record.row, record.row.history
     diffs = [one.diff for one in history.moments if one.diff] if history else []
     return {
@@ -228,7 +228,7 @@ def _view_call(record: CallRecord, *, hides: bool) -> dict[str, Any]:
 
 
 def _step(event: Mapping[str, Any], began: float, *, hides: bool) -> tuple[Clear, str]:
-    """Return when an event of a call was, and what; who may not answer sees no content."""
+    """Return a call event's time and text, without content for people unable to answer."""
     at: Any = event.get("at")
     after = duration(max(0.0, at - began)) if isinstance(at, int | float) else Clear("")
     return after, describe_event(event, reasons=not hides)
@@ -241,13 +241,13 @@ def _json(value: Any) -> str:
 def export_run(
     records: Records, run: str, lines: Iterable[Mapping[str, Any]], facts: Mapping[str, str]
 ) -> str:
-    """Return a run as one HTML file, with all of its calls and everything in them.
+    """Return a run as one HTML file, with all calls and everything in them.
 
     Args:
         records: Where the run is recorded.
-        run: The id of the run.
-        lines: The lines of its journal.
-        facts: What else the page says about it, by name.
+        run: The run's id.
+        lines: Its journal lines.
+        facts: More facts for the page, by name.
     """
     found = records.run(run)
     if found is None:

@@ -1,4 +1,4 @@
-"""Make the console, and run it in uvicorn on a socket that is already bound."""
+"""Make the console, and run it in uvicorn on an already bound socket."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def app(
     """Return the console as an ASGI application.
 
     Args:
-        config: How it is set up. Default: a local console.
-        runs: Where the runs are: the file of a journal, or the database of durable runs (a file,
-            or ``postgresql://...``).
-        rules: Returns the rules of today, for the page of the rules. Default: the files in
+        config: Its setup. Default: a local console.
+        runs: Where the runs are: a journal file, or a durable runs database (a file, or
+            ``postgresql://...``).
+        rules: Returns the current rules, for the rules page. Default: the files in
             ``config.rules``.
-        codec: Opens the texts of the runs, if they are sealed.
+        codec: Opens the runs' texts, if they are sealed.
     """
     try:
         from handrail.console._application import Console
@@ -46,7 +46,7 @@ async def serve(console: Console, listening: socket.socket) -> None:
 
     Args:
         console: The console.
-        listening: A socket that is bound: on loopback, or a Unix socket.
+        listening: A bound socket: on loopback, or a Unix socket.
     """
     from handrail.console._guard import MAX_HEADER_BYTES
     from handrail.net import serve_app

@@ -1,8 +1,7 @@
 r"""Text from outside on a page: every character is visible, and two texts never look the same.
 
-The table is the one of the terminal: ``handrail.approvals.make_printable``. Jinja2 escapes what
-HTML would obey. ``finish`` is called for everything that a template prints, so that a template
-cannot forget it.
+The table is the terminal's: ``handrail.approvals.make_printable``. Jinja2 escapes HTML markup.
+``finish`` is called for everything a template prints, so a template cannot forget it.
 """
 
 from __future__ import annotations
@@ -15,24 +14,24 @@ from itertools import pairwise
 from handrail.approvals import make_printable
 
 MAX_LINE_CHARS = 300
-"""Characters of a text in a list. A request shows all of it."""
+"""Characters shown from a text in a list. A request shows the whole text."""
 _ESCAPE = re.compile(r"(\\u\{[0-9A-F]+\}|\[… [0-9]+ (?:spaces|tabs|blank lines) …\])")
-"""What ``make_printable`` writes in place of characters. Its escapes are unambiguous."""
+"""The replacements written by ``make_printable``. Its escapes are unambiguous."""
 
 
 class Clear(str):
-    """A text of the console itself, or one that ``shown`` has made visible."""
+    """The console's own text, or one made visible by ``shown``."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a line."""
+    """A part within a line."""
 
     text: Clear
     mark: str = ""
-    """``hid`` for an escape; otherwise how the part looks."""
+    """``hid`` for an escape. Otherwise the part's look."""
 
 
 def shown(text: object, *, most: int | None = None) -> Clear:
@@ -44,10 +43,10 @@ def shown(text: object, *, most: int | None = None) -> Clear:
 
 
 def pieces(text: object, marks: Sequence[tuple[int, int, str]] = ()) -> list[list[Piece]]:
-    """Return the lines of a text, each as its parts.
+    """Return a text's lines, each as its parts.
 
-    ``marks`` are parts of the text (start, end, mark). A mark is dropped if the places in the text
-    are not those on the page, because a character before it is written out.
+    ``marks`` are parts of the text (start, end, mark). A mark is dropped if its positions in the
+    text differ from those on the page, because a character before it is written out.
     """
     plain = str(text)
     clear = shown(plain)
@@ -61,7 +60,10 @@ def pieces(text: object, marks: Sequence[tuple[int, int, str]] = ()) -> list[lis
 
 
 def one_line(text: object, most: int | None = MAX_LINE_CHARS) -> list[Piece]:
-    """Return a text on one line, as its parts. A long one ends with its length; None: never."""
+    """Return a text on one line, as its parts.
+
+    A long one ends with its length, but not for None.
+    """
     plain = str(text)
     cut = plain[:most]
     clear = shown(cut).replace("\n", "\\u{A}")
@@ -72,7 +74,7 @@ def one_line(text: object, most: int | None = MAX_LINE_CHARS) -> list[Piece]:
 
 
 def escaped(text: str) -> list[Piece]:
-    """Return a line that ``make_printable`` has already written, as its parts."""
+    """Return a line already written by ``make_printable``, as its parts."""
     return list(_divide(text, 0, ()))
 
 

@@ -24,14 +24,14 @@ T = TypeVar("T")
 VIA = "console"
 MAX_QUERY_CHARS = 200
 _DIGITS = 18
-"""Digits of a number that every database can store."""
+"""Digits in a number every database can store."""
 
 
 class Store:
-    """Runs in one place. It reads what each person may see, and answers for them.
+    """Runs in one store. It reads what each person may see, and answers for them.
 
     Args:
-        where: The file of the runs, or ``postgresql://...``.
+        where: The runs' file, or ``postgresql://...``.
         codec: Opens their texts, if they are sealed.
     """
 
@@ -41,7 +41,7 @@ class Store:
         self._lock = threading.Lock()
 
     def records(self, labels: frozenset[str] | None) -> Records:
-        """Return what is recorded of the runs with these labels; None: of all. Blocks."""
+        """Return the records for runs with these labels, or for all with None. Blocks."""
         with self._lock:
             if labels not in self._records:
                 self._records[labels] = self.runs.records(labels=labels)
@@ -64,7 +64,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The parts that pages share."""
+    """Shared parts for all pages."""
 
     config: ConsoleConfig
     renderer: Renderer
@@ -84,7 +84,7 @@ class Site:
         return await to_thread.run_sync(lambda: work(self.store.records(labels)))
 
     async def request(self, visit: Visit, role: Role, pending: str) -> RequestRecord | None:
-        """Read a request of a run for which a person has a role."""
+        """Read a run's request, for a person with the role."""
         return await self.read(visit, role, lambda runs: runs.request(pending))
 
 
@@ -97,7 +97,7 @@ def go(url: str, *cookies: str) -> Response:
 
 
 def need(found: T | None) -> T:
-    """Return what was found. Something that a person may not see does not exist for them."""
+    """Return what was found. Something a person may not see does not exist for them."""
     if found is None:
         raise Refusal(HTTPStatus.NOT_FOUND, "missing")
     return found
@@ -110,11 +110,11 @@ def visit_of(request: Request, role: Role = "viewer") -> Visit:
 
 
 def query_of(request: Request, name: str) -> str:
-    """Return a value of the query, of a length that a person types."""
+    """Return a query value, limited to the length a person types."""
     return request.query_params.get(name, "")[:MAX_QUERY_CHARS]
 
 
 def number_of(request: Request, name: str) -> int | None:
-    """Return a number of the query; None if there is none."""
+    """Return a query number, or None if there is none."""
     text = query_of(request, name)
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None

@@ -1,4 +1,4 @@
-"""Live pages: one reader of the journal in each process wakes the streams that show its news."""
+"""Live pages: one journal reader in each process wakes the streams showing its news."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from handrail.runs import JournalError
 from handrail.runs.records import from_path
 
 MAX_STREAMS = 1_000
-"""Below the number of connections and files, so that pages load while all streams are open."""
+"""Below the limits for connections and files, to load pages while all streams are open."""
 MAX_WAKES = 20
 """Then a stream ends, and the browser opens the next one: its person is checked again."""
 MAX_PLACES = 10_000
@@ -37,7 +37,7 @@ READY_SECONDS = 2.0
 LIST_SECONDS = 5.0
 INBOX = "/inbox"
 OF_CALLS = frozenset({"prompt", "reply", "requested", "decided", "waiting", "started", "finished"})
-"""Events that do not change what waits for people. After them, an inbox is read more seldom."""
+"""Events without effect on what waits for people. After them, an inbox is read less often."""
 _RETRY_SECONDS = 2.0
 _PAGE = re.compile(r"(?P<path>/(?:inbox|runs|fleet)(?:/(?P<id>[^/?#]+))?)(?:\?(?P<query>[^#]*))?")
 _HEADERS = {"x-accel-buffering": "no"}  # a proxy passes each event on at once
@@ -51,14 +51,17 @@ class Streams:
         self._open = 0
         self._ready = anyio.Event()
         self._places: dict[str, int] = {}
-        """The place of the last event of each run since the reader began; of all under ``""``."""
+        """Each run's last event position since the reader began.
+
+        The last of all is under ``""``.
+        """
         self._listed = 0.0
         self._pages = WeakValueDictionary[tuple[Person, str, str], _Page]()
         self._news = anyio.Event()
         self._ended = False
 
     def end(self) -> None:
-        """End all streams, so that the server can stop."""
+        """End all streams, to let the server stop."""
         self._ended = True
         self._news.set()
 
@@ -77,13 +80,13 @@ class Streams:
         run = from_path(found["id"] or "") if path.startswith("/runs/") else ""
         run = INBOX if path.startswith(INBOX) else run
         shared = self._pages.setdefault((visit.person, path, query), _Page(request, scope))
-        need(await shared.read(self._places.get(run, 0)) or None)  # a page of others
+        need(await shared.read(self._places.get(run, 0)) or None)  # another person's page
         seen = request.headers.get("last-event-id", "") or str(number_of(request, "after"))
         events = self._events(shared, run, seen)
         return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
 
     async def _events(self, shared: _Page, run: str, seen: str) -> AsyncGenerator[str]:
-        """Yield the live parts of a page whenever they have changed."""
+        """Yield a page's live parts after each change."""
         self._open += 1
         try:
             before, shown = "", -1
@@ -123,7 +126,7 @@ class Streams:
         events = records.follow(max((one.row.place for one in newest.rows), default=0))
         while True:
             event = await anext(events)
-            if len(self._places) > MAX_PLACES:  # a page of an older run is then sent once more
+            if len(self._places) > MAX_PLACES:  # an older run's page is then sent once more
                 self._places.clear()
             self._places[event.run] = self._places[""] = event.place
             now = anyio.current_time()
@@ -134,7 +137,7 @@ class Streams:
 
 
 class _Page:
-    """The live parts of a page, for all streams of one person that show it."""
+    """A page's live parts, for all streams of one person showing it."""
 
     def __init__(self, request: Request, scope: Scope) -> None:
         self._request, self._scope = request, scope
@@ -142,7 +145,7 @@ class _Page:
         self._place, self._until, self._html = -1, 0.0, ""
 
     async def read(self, place: int) -> str:
-        """Return the parts after the event at a place; empty if they are not theirs to see."""
+        """Return the parts after an event position, or "" if the person may not see them."""
         async with self._one:
             if self._place != place or anyio.current_time() > self._until:
                 self._html, self._place = await self._render(), place

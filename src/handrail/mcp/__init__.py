@@ -1,4 +1,4 @@
-"""MCP: the tools of other people's servers. It requires the extra ``handrail[mcp]``.
+"""MCP: tools from other people's servers. It requires the extra ``handrail[mcp]``.
 
 Nothing here is loaded by ``import handrail``, and the SDK only by the first connection.
 """

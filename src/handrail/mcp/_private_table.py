@@ -1,4 +1,4 @@
-"""Read a JSON object from a file that only its owner should write."""
+"""Read a JSON object from a file only its owner should write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from handrail._support.private_files import read_private_file
 
 
 def read_private_table(file: Path) -> dict[str, Any]:
-    """Return the object in a file; an empty one if there is no file.
+    """Return the object in a file, or an empty one if there is no file.
 
     Raises HandrailError if the file is damaged, or if other users can write it.
     """

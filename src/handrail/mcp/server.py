@@ -38,7 +38,7 @@ _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=Fals
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _MAX_CALLS = 256
 PRINCIPAL_SHARE = 0.25
-"""The part of all places that one principal can take, by default."""
+"""One principal's share of all slots, by default."""
 _ANSWER_SECONDS = 600.0
 _NO_SHARED_LEDGER = (
     "With keys, several processes accept the same approval, and each would use it once. Give their "
@@ -60,33 +60,32 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     rules_of: RulesOf | None = None,
     metrics: CallMetrics | None = None,
 ) -> Server[Any]:
-    """Return a server of the official SDK whose tools are those of an executor.
+    """Return an official SDK server with an executor's tools.
 
-    Clients get ``name`` and ``version``: by default, those of handrail.
+    Clients get ``name`` and ``version``, by default handrail's.
 
-    If the executor has no approver, the person at the client is asked: by elicitation, and in the
-    newer era by ``input_required``. A client that cannot be asked gets a denial. A call that
-    conflicts with an open question of its session waits until it is answered, or until
-    ``answer_seconds`` have passed.
+    Without an approver in the executor, the client's user is asked: by elicitation, and in the
+    newer era by ``input_required``. A client without these gets a denial. A call in conflict with
+    an open approval request in its session waits until the answer, or for ``answer_seconds``.
 
     ``deps`` are objects for the tools, and ``metadata`` more facts for policies, hooks and tools.
-    Each is a value, or a function of the ``Caller``. The metadata are read for each request, the
-    deps once for each session with the same metadata. Raises DefinitionError if a tool needs deps
-    and there are none.
+    Each is a value, or a function taking the ``Caller``. The metadata are read for each request,
+    the deps once for each session with the same metadata. Raises DefinitionError if a tool needs
+    deps and there are none.
 
     Several processes behind a balancer need the same ``keys`` of 32 bytes or more, which protect
-    open questions. Their executors need one ledger, or each process would accept the same approval
-    once. Raises ValueError for ``keys`` and a ledger in memory.
+    open approval requests. Their executors need one ledger, or each process would accept the same
+    approval once. Raises ValueError for ``keys`` and a ledger in memory.
 
-    More than ``max_calls`` calls at a time are refused. One principal can have ``principal_share``
-    of these, and of the calls that the executor runs at a time. Calls that wait start in turn
-    between principals. If a server has no principals, its clients share all places.
+    More than ``max_calls`` calls at a time are rejected. One principal can have ``principal_share``
+    of these, and of the executor's running calls. Waiting calls start in turn between principals.
+    If a server has no principals, its clients share all slots.
 
-    With ``rules_of``, such as ``RulesByPrincipal.find``, tools that the rules of a principal always
-    deny do not exist for that principal: they are not listed, found or suggested. The policy of the
-    executor still decides each call.
+    With ``rules_of``, such as ``RulesByPrincipal.find``, tools always denied by a principal's rules
+    do not exist for that principal: they are not listed, found or suggested. The executor's policy
+    still decides each call.
 
-    With ``metrics``, the questions that are open are counted there.
+    With ``metrics``, open approval requests are counted there.
     """
     if keys and isinstance(executor.ledger, MemoryLedger):
         raise ValueError(_NO_SHARED_LEDGER)
@@ -128,7 +127,7 @@ async def serve_stdio(
     deps: object = None,
     metadata: Mapping[str, Json] = NOTHING,
 ) -> None:
-    """Serve tools over the standard streams of this process, until the client closes them."""
+    """Serve tools over this process's standard streams, until the client closes them."""
     server = make_server(executor, name=name, deps=deps, metadata=metadata)
     async with executor, stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
@@ -143,14 +142,14 @@ def http_app(
     origins: Sequence[str] = (),
     path: str = "/mcp",
 ) -> ASGIApp:
-    """Return an ASGI application that serves over streamable HTTP.
+    """Return an ASGI application serving over streamable HTTP.
 
-    ``tokens`` maps bearer tokens to principals, or is a verifier of the SDK; then ``resource_url``
-    is the audience that a token must have. Pass None to serve without tokens: then anyone who can
-    reach the port can call the tools.
+    ``tokens`` maps bearer tokens to principals, or is an SDK verifier. With a verifier,
+    ``resource_url`` is the audience a token must have. Pass None to serve without tokens: then
+    anyone with access to the port can call the tools.
 
-    ``hosts`` and ``origins`` are the values of the headers ``Host`` and ``Origin`` that are allowed
-    besides those of this machine, such as ``tools.example.org`` and ``https://app.example.org``.
+    ``hosts`` and ``origins`` are allowed values for the ``Host`` and ``Origin`` headers, besides
+    this machine's, such as ``tools.example.org`` and ``https://app.example.org``.
     """
     inner = server.streamable_http_app(
         streamable_http_path=path,
@@ -170,7 +169,7 @@ def http_app(
 
 
 async def serve_http(app: ASGIApp, executor: Executor, listening: socket.socket) -> None:
-    """Serve an application on a socket that is bound, until a signal or a cancellation."""
+    """Serve an application on a bound socket, until a signal or a cancellation."""
     from handrail.net import serve_app
 
     with listening:
@@ -179,7 +178,7 @@ async def serve_http(app: ASGIApp, executor: Executor, listening: socket.socket)
 
 
 def bind(host: str = "127.0.0.1", port: int = 0) -> socket.socket:
-    """Return a socket for ``serve_http``; with port 0, on a free port."""
+    """Return a socket for ``serve_http``. With port 0, use a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

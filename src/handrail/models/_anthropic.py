@@ -36,9 +36,9 @@ _MAX_TOKENS = (
     (re.compile(r"claude-3[-.]5"), 8_192),
     (re.compile("claude"), 32_000),
 )
-"""The default limit of a reply, by the name of the model. The API accepts no more from old ones."""
+"""Default reply limit by model name. For old models, also the API maximum."""
 _SEARCHES = re.compile(r"(?!claude-(?:[123]|instant))claude-")
-"""Models that load tools which a search found. All since Claude 4 do."""
+"""Models able to load tools found by a search. All since Claude 4 are."""
 _MAX_WHOLE_TOKENS = 21_333
 """A longer reply may take over ten minutes, and connections without data do not last as long."""
 
@@ -62,34 +62,33 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
     stream: bool = True,
     retries: int = 2,
 ) -> ProviderModel:
-    """Return a model of Anthropic, or of a server with a compatible Messages API.
+    """Return an Anthropic model, or one on a server with a compatible Messages API.
 
     Args:
-        name: The name of the model.
-        client: An asynchronous client of the SDK, with its own key, retries and timeouts. You
-            close it. By default, the model has its own client.
-        base_url: The address of the server, without ``/v1``.
-        key: The API key. By default, the SDK reads it from the environment. With a base_url, no
-            key from the environment is sent.
-        max_tokens: Maximum tokens of a reply, if the request sets none. Default: 32,000 for
-            current Claude models, and less for models that accept less.
+        name: The model name.
+        client: An asynchronous SDK client, with its own key, retries and timeouts. You close it. By
+            default, the model has its own client.
+        base_url: The server's address, without ``/v1``.
+        key: The API key. By default, the SDK reads it from the environment. With a base_url, no key
+            from the environment is sent.
+        max_tokens: Maximum tokens in a reply, if the request sets none. Default: 32,000 for current
+            Claude models, and less for models accepting less.
         temperature: How much replies to the same request differ.
-        stop: Texts that end a reply.
+        stop: Stop sequences for a reply.
         effort: How much a model reasons, such as ``"low"`` or ``"high"``.
         parallel: Whether a reply may have several calls.
-        server_tools: Tools that the provider runs, as it documents them.
+        server_tools: Tools run by the provider, as it documents them.
         search: How deferred tools get to the model. With ``"native"``, the API loads what your
             search found. With ``"hosted"``, the provider searches: it gets all deferred tools in
-            each request, also those that your policy denies to this user. With ``"plain"``, those
-            that were found are sent like all others. Default: ``"native"`` for models of the
-            provider that support it, otherwise ``"plain"``.
-        cache: Whether to mark the prefixes of requests that the provider caches.
+            each request, including those your policy denies to this user. With ``"plain"``, found
+            tools are sent like all others. Default: ``"native"`` for the provider's models
+            supporting it, otherwise ``"plain"``.
+        cache: Whether to mark request prefixes for the provider's cache.
         output: How the model gives a typed answer. With ``"native"``, the API enforces its schema
             where it can; otherwise, and after an invalid answer, the model calls a tool.
-        options: Additional fields of the request body. They override the others; objects are
-            merged.
+        options: Additional request body fields. They override the others, and objects are merged.
         stream: Whether to stream replies.
-        retries: How often the SDK repeats a request that failed, if the model has its own client.
+        retries: How often the SDK repeats a failed request, if the model has its own client.
     """
     try:
         import anthropic as sdk
@@ -154,7 +153,7 @@ def _search(name: str, base_url: str | None) -> ToolSearch:
 
 
 def _limit_calls(choice: Body | None, *, parallel: bool) -> Body:
-    """Add whether a reply may have several calls to the choice of a tool."""
+    """Add whether a reply may have several calls to the tool choice."""
     choice = choice or {"type": "auto"}
     if choice["type"] == "none":
         return choice
@@ -162,7 +161,7 @@ def _limit_calls(choice: Body | None, *, parallel: bool) -> Body:
 
 
 def _allow_thinking(request: Request, options: Options) -> Request:
-    """Return a request that requires no tool if the model thinks: the API refuses both together."""
+    """Return a request requiring no tool if the model thinks: the API rejects both together."""
     if isinstance(request.tool_choice, RequiredTool) and "thinking" in options:
         return request._replace(tool_choice="auto")
     return request

@@ -1,4 +1,4 @@
-"""The body of a request: the history and the tools, settings, and the user's options."""
+"""Request bodies: the history and the tools, settings, and the user's options."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from handrail.models._tool_choice import encode_tool_choice
 from handrail.providers import ToolSearch
 
 Options: TypeAlias = Mapping[str, Any]
-"""Additional fields of a request body, as the provider documents them."""
+"""Additional request body fields, as the provider documents them."""
 ServerTools: TypeAlias = Sequence[Mapping[str, Any]]
-"""Tools that the provider runs, as it documents them."""
+"""Tools run by the provider, as it documents them."""
 
 Tools: TypeAlias = Toolset | Sequence[Spec]
 WriteBody: TypeAlias = Callable[[Request], Body]
@@ -26,16 +26,16 @@ NO_OPTIONS: Options = MappingProxyType({})
 
 
 class EncodedTools(NamedTuple):
-    """The tools of a request. Only the second part grows during a conversation."""
+    """A request's tools. Only the second part grows during a conversation."""
 
     fixed: list[Body]
     found: list[Body]
     specs: list[Spec]
-    """What a history can refer to: without the deferred tools that it has not found."""
+    """Everything a history can refer to, so without deferred tools not found yet."""
 
 
 def once_per_toolset(encode: Callable[..., list[Body]]) -> Callable[[Request], EncodedTools]:
-    """Return a function that converts tools only if they changed. Most requests have the same."""
+    """Return a function converting tools only if they changed. Most requests have the same."""
     last: tuple[Tools, tuple[str, ...], EncodedTools] | None = None
 
     def encode_changed(request: Request) -> EncodedTools:
@@ -53,7 +53,7 @@ def once_per_toolset(encode: Callable[..., list[Body]]) -> Callable[[Request], E
 
 
 def _without_unfound(tools: Tools, loaded: set[str]) -> list[Spec]:
-    """Return the specs without deferred ones that were not found, but at least one of these."""
+    """Return the specs without unfound deferred ones, but at least one of these."""
     specs = tools.specs if isinstance(tools, Toolset) else tools
     deferred = [spec for spec in specs if spec.exposure is Exposure.DEFERRED]
     found = [spec for spec in deferred if spec.name in loaded]
@@ -62,7 +62,7 @@ def _without_unfound(tools: Tools, loaded: set[str]) -> list[Spec]:
 
 
 def callable_tools(request: Request) -> Tools:
-    """Return the tools of a request. A tool that the model must call now is not deferred."""
+    """Return a request's tools. A tool the model must call now is not deferred."""
     if isinstance(request.tool_choice, RequiredTool):
         member = request.tools.find(request.tool_choice.name)
         if member is not None and member.spec.exposure is Exposure.DEFERRED:
@@ -74,9 +74,9 @@ def callable_tools(request: Request) -> Tools:
 def base_body(
     api: ProviderModule, name: str, server_tools: ServerTools, search: ToolSearch | None = None
 ) -> WriteBody:
-    """Return a function that writes the fields that most bodies have: the history and the tools.
+    """Return a function writing the fields common to most bodies: the history and the tools.
 
-    Some APIs have more than one way in which deferred tools get to a model.
+    Some APIs have several ways to give a model deferred tools.
     """
     encode_tools = once_per_toolset(partial(api.encode_tools, **given(search=search)))
 
@@ -95,19 +95,19 @@ def base_body(
 
 
 def is_finder(request: Request) -> bool:
-    """Whether the model must call the tool that finds others."""
+    """Whether the model must call the finder."""
     choice = request.tool_choice
     member = request.tools.find(choice.name) if isinstance(choice, RequiredTool) else None
     return member is not None and member.spec.exposure is Exposure.SEARCH
 
 
 def given(**settings: object) -> Body:
-    """Return the settings that are not None."""
+    """Return the settings other than None."""
     return {name: value for name, value in settings.items() if value is not None}
 
 
 def merge(body: Body, options: Options) -> Body:
-    """Return a body with options. An object is merged into the one that the body has."""
+    """Return a body with options. An object is merged into the body's."""
     merged = {**body, **options}
     for name, value in options.items():
         old = body.get(name)

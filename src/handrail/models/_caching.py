@@ -1,8 +1,8 @@
-"""Prompt caching of Anthropic: which blocks of a request end a prefix that is cached.
+"""Anthropic prompt caching: where to mark the ends of cached prefixes in a request.
 
 The API caches the request up to each marked block, in the order tools, system, messages, and reads
-the longest prefix that it has. It looks back only twenty blocks from a mark. So the end of the
-previous request is marked too: whatever a turn adds, the next request finds it.
+its longest known prefix. It searches back only twenty blocks from a mark. So the previous request's
+end is marked too: whatever a turn adds, the next request finds it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNMARKABLE = frozenset(("thinking", "redacted_thinking"))
 def mark_prefixes(body: Body, options: Options) -> Body:
     """Return a body with at most four marks: tools, system, and the last two requests' ends.
 
-    A caller's own marks, in tools or in options that replace fields of the body, come first.
+    A caller's own marks, in tools or in options replacing body fields, come first.
     """
     marked = dict(body)
     if "tools" in body:
@@ -44,7 +44,7 @@ def _count_marks(blocks: Sequence[_Block] | str) -> int:
 
 
 def _mark_tools(tools: Sequence[_Block]) -> list[_Block]:
-    """Mark the last tool that is part of the prefix. A caller's own mark is enough."""
+    """Mark the last tool in the prefix. A caller's own mark is enough."""
     if any("cache_control" in tool for tool in tools):
         return list(tools)
     places = [at for at, tool in enumerate(tools) if not tool.get("defer_loading")]
@@ -57,12 +57,12 @@ def _mark_last(content: Sequence[_Block]) -> list[_Block]:
 
 
 def _mark(blocks: Sequence[_Block], places: Sequence[int]) -> list[_Block]:
-    """Mark the last of these places, if there is one."""
+    """Mark the last position, if any."""
     return [{**block, **_MARK} if at in places[-1:] else block for at, block in enumerate(blocks)]
 
 
 def _ends(messages: Sequence[_Block]) -> list[int]:
-    """Return the place of the last message, then of the one that ended the previous request."""
+    """Return the positions of the last message and of the previous request's last one."""
     places = [at for at, message in enumerate(messages) if message["role"] == "user"]
     last = len(messages) - 1
     replies = [at for at, message in enumerate(messages) if message["role"] == "assistant"]

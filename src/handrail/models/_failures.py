@@ -1,4 +1,4 @@
-"""Convert the exceptions of SDKs to ModelError. The messages contain no secrets."""
+"""Convert SDK exceptions to ModelError. The messages contain no secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from handrail.models._kinds import kind_of
 from handrail.providers import PROVIDERS
 
 _TRANSPORTS = frozenset(("aiohttp", "httpx", "httpx2"))
-"""HTTP libraries of SDKs. Some SDKs do not wrap their exceptions."""
+"""HTTP libraries used by SDKs. Some SDKs do not wrap their exceptions."""
 _CHECK_KEY = "Check the API key."
 _CHECK_BILLING = "Check billing and quota."
 _CHECK_NETWORK = "Check the base URL and your network."
@@ -48,7 +48,7 @@ _NO_KEY = re.compile(r"authentication method|credentials")
 _SECRET_HEADER = re.compile(r"auth|cookie|key|secret|token", re.IGNORECASE)
 _SECRET = re.compile(r"\b(?:sk-|AIza)[\w*.-]{6,}")
 _MIN_SECRET_CHARS = 8
-"""Shorter parts of a header are words such as Bearer."""
+"""Shorter header words are ones such as Bearer."""
 _INVALID_JSON = (JSONDecodeError, UnicodeDecodeError)
 _REQUEST_IDS = ("request-id", "x-request-id", "x-amzn-requestid", "apim-request-id")
 _RETRY_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
@@ -56,17 +56,17 @@ _RETRY_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 class Errors(NamedTuple):
-    """The exceptions of an SDK."""
+    """An SDK's exceptions."""
 
     api: str
     unreachable: tuple[type[Exception], ...]
     """Raised if the server does not answer."""
     reported: tuple[type[Exception], ...]
-    """Raised for errors that the provider reports, and for everything else."""
+    """Raised for errors reported by the provider, and for everything else."""
 
 
 class Reported(NamedTuple):
-    """The facts that a provider reports about an error."""
+    """A provider's facts about an error."""
 
     status: int = 0
     codes: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Reported(NamedTuple):
 
 
 def missing_sdk(api: str) -> HandrailError:
-    """Return the error for an SDK that is not installed."""
+    """Return the error for a missing SDK."""
     provider = PROVIDERS[api]
     return HandrailError(
         f"The SDK for {provider.name} is not installed. "
@@ -94,7 +94,7 @@ def missing_key(api: str) -> ModelError:
 
 @contextmanager
 def as_model_errors(model: str, errors: Errors) -> Generator[None]:
-    """Raise the exceptions of an SDK as ModelError. Other exceptions pass unchanged."""
+    """Raise an SDK's exceptions as ModelError. Other exceptions pass unchanged."""
     try:
         yield
     except Exception as error:
@@ -107,7 +107,7 @@ def as_model_errors(model: str, errors: Errors) -> Generator[None]:
 def to_model_error(
     error: Exception, model: str, errors: Errors, *, midway: bool = False
 ) -> Exception:
-    """Return the ModelError for an exception of an SDK, and any other exception unchanged.
+    """Return the ModelError for an SDK exception, and any other exception unchanged.
 
     Secrets are removed from the SDK's exception too: tracebacks show it as the cause.
     """
@@ -136,7 +136,7 @@ def _convert(error: Exception, model: str, errors: Errors, *, midway: bool) -> E
 
 
 def provider_error(model: str, reported: Reported) -> ModelError:
-    """Return an error that the provider reports, with its message but without secrets."""
+    """Return an error reported by the provider, with its message but without secrets."""
     status, codes = reported.status, reported.codes
     kind = kind_of(status, codes, reported.message)
     text = f"Model {model!r} failed"
@@ -160,13 +160,13 @@ def provider_error(model: str, reported: Reported) -> ModelError:
 
 
 def incomplete_reply(model: str) -> ModelError:
-    """Return the error for a reply that ended too early."""
+    """Return the error for a reply ending too early."""
     reason = f"The connection to model {model!r} closed before the reply was complete."
     return ModelError(reason, "network", hint="Retry later.")
 
 
 def _unreachable(model: str, error: Exception) -> ModelError:
-    """Return the error for a server that does not answer, with its address and the cause."""
+    """Return the error for an unreachable server, with its address and the cause."""
     causes = list(_causes(error))
     addresses = [address for cause in causes if (address := _address(cause))]
     address = addresses[0] if addresses else f"model {model!r}"
@@ -190,7 +190,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _address(error: Any) -> str:
-    """Return the host and port that a request was sent to, if the exception has them."""
+    """Return the request's host and port, if the exception has them."""
     try:
         netloc: bytes = error.request.url.netloc
     except (AttributeError, RuntimeError):  # an HTTP library raises one if there is no request
@@ -215,7 +215,7 @@ def _is_transport_error(error: Exception) -> bool:
 
 
 def _read(error: Any) -> Reported:
-    """Read the fields that the exceptions of all SDKs have under different names."""
+    """Read the fields all SDK exceptions have under different names."""
     body = _error_of(getattr(error, "body", None) or getattr(error, "details", None))
     numbers = (_first(error, int, "status_code", "code"), body.get("code"), body.get("status"))
     status = next((one for one in numbers if type(one) is int and one >= _MIN_ERROR_STATUS), 0)
@@ -248,7 +248,7 @@ def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _details(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the details of an error as Google writes them."""
+    """Return an error's details as Google writes them."""
     details = body.get("details")
     return [one for one in details if isinstance(one, Mapping)] if _is_list(details) else []
 
@@ -258,13 +258,13 @@ def _is_list(value: object) -> TypeGuard[list[Any]]:
 
 
 def _message(error: Any, body: Mapping[str, Any]) -> str:
-    """Return the provider's own message, not the one that the SDK makes of it."""
+    """Return the provider's own message, not the SDK's version."""
     message = body.get("message")
     return str(_first(error, str, "api_message") or message or _first(error, str, "message") or "")
 
 
 def _retry_after(headers: Mapping[str, str], body: Mapping[str, Any]) -> float | None:
-    """Return the seconds to wait, from the headers or from Google's details of an error."""
+    """Return the seconds to wait, from the headers or from Google's error details."""
     delays = [str(detail.get("retryDelay", "")) for detail in _details(body)]
     for text, unit in (
         (headers.get("retry-after-ms"), 1000),
@@ -277,7 +277,7 @@ def _retry_after(headers: Mapping[str, str], body: Mapping[str, Any]) -> float |
 
 
 def _seconds(text: str) -> float | None:
-    """Return a number of seconds, or the seconds until a date."""
+    """Return a number in seconds, or the seconds until a date."""
     try:
         seconds = float(text)
     except ValueError:
@@ -296,7 +296,7 @@ def _first(error: Any, kind: type[Any], *names: str) -> Any:
 
 
 def _headers(error: Any) -> Mapping[str, str]:
-    """Return the headers of the request. They contain credentials, which must not be shown."""
+    """Return the request's headers. They contain credentials, which must not be shown."""
     try:
         request = getattr(error, "request", None) or getattr(error.response, "request", None)
     except (AttributeError, RuntimeError):  # an HTTP library raises one if there is no request
@@ -305,7 +305,7 @@ def _headers(error: Any) -> Mapping[str, str]:
 
 
 def _hide(message: str, error: Any) -> str:
-    """Return a message without the credentials of the request, and without other API keys."""
+    """Return a message without the request's credentials and other API keys."""
     for name, value in _headers(error).items():
         for piece in value.split() if _SECRET_HEADER.search(name) else ():
             if len(piece) >= _MIN_SECRET_CHARS:

@@ -43,7 +43,7 @@ _VARIABLES = (
     "GOOGLE_GENAI_USE_ENTERPRISE",
     "GOOGLE_GENAI_USE_VERTEXAI",
 )
-"""If none of these is set, the SDK creates a broken client, which fails when it is closed."""
+"""If none is set, the SDK creates a broken client, which fails on closing."""
 
 
 def gemini(  # noqa: PLR0913  each is an option with a default
@@ -62,26 +62,26 @@ def gemini(  # noqa: PLR0913  each is an option with a default
     stream: bool = True,
     retries: int = 2,
 ) -> ProviderModel:
-    """Return a model of Google, or of a server with a compatible generateContent API.
+    """Return a Google model, or one on a server with a compatible generateContent API.
 
     Args:
-        name: The name of the model.
-        client: A client of the SDK, with its own key, retries and timeouts. You close it. By
-            default, the model has its own client.
-        base_url: The address of the server, without the version of the API.
-        key: The API key. By default, the SDK reads it from the environment. With a base_url, no
-            key from the environment is sent.
-        max_tokens: Maximum tokens of a reply, if the request sets none. Default: the provider's.
+        name: The model name.
+        client: An SDK client, with its own key, retries and timeouts. You close it. By default, the
+            model has its own client.
+        base_url: The server's address, without the API version.
+        key: The API key. By default, the SDK reads it from the environment. With a base_url, no key
+            from the environment is sent.
+        max_tokens: Maximum tokens in a reply, if the request sets none. Default: the provider's.
         temperature: How much replies to the same request differ.
-        stop: Texts that end a reply.
+        stop: Stop sequences for a reply.
         effort: How much a model reasons, such as ``"low"`` or ``"high"``.
-        server_tools: Tools that the provider runs, as it documents them.
+        server_tools: Tools run by the provider, as it documents them.
         output: How the model gives a typed answer. With ``"native"``, the API enforces its schema
             where it can; otherwise, and after an invalid answer, the model calls a tool.
-        options: Additional fields of the request body, such as ``toolConfig``. They override the
-            others; objects such as ``generationConfig`` are merged.
+        options: Additional request body fields, such as ``toolConfig``. They override the others,
+            and objects such as ``generationConfig`` are merged.
         stream: Whether to stream replies.
-        retries: How often the SDK repeats a request that failed, if the model has its own client.
+        retries: How often the SDK repeats a failed request, if the model has its own client.
     """
     try:
         from google import genai
@@ -139,7 +139,7 @@ def _check_key(key: str | None) -> None:
 
 
 def _tool_fields(encoded: EncodedTools, server_tools: ServerTools, request: Request) -> Body:
-    """Return the tools and the choice. Tools that were found are the last, so that others stay."""
+    """Return the tools and the choice. Found tools are last, to keep the others unchanged."""
     ours = [*encoded.fixed, *encoded.found]
     tools = [*map(dict, server_tools), *([{"functionDeclarations": ours}] if ours else [])]
     if not tools:
@@ -149,13 +149,13 @@ def _tool_fields(encoded: EncodedTools, server_tools: ServerTools, request: Requ
 
 
 _CONTENTS = "."
-"""The SDK requires contents. Those of the body replace them."""
+"""The SDK requires contents. The body's replace them."""
 
 
 async def _start_stream(
     name: str, client: AsyncClient, body: Body
 ) -> AbstractAsyncContextManager[AsyncIterator[GenerateContentResponse]]:
-    models: Any = client.models  # its types refer to packages that are not installed
+    models: Any = client.models  # its types refer to packages not installed
     config = _config(body)
     return aclosing(
         await models.generate_content_stream(model=name, contents=_CONTENTS, config=config)
@@ -168,7 +168,7 @@ async def _send(name: str, client: AsyncClient, body: Body) -> Any:
 
 
 def _config(body: Body) -> GenerateContentConfigDict:
-    """Return a config with the whole body. The SDK's own types do not support all of it."""
+    """Return a config with the whole body. The SDK's own types support only a part."""
     return {
         "automatic_function_calling": {"disable": True},
         "http_options": {"extra_body": body},

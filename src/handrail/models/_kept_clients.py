@@ -1,7 +1,7 @@
-"""Clients that are kept between requests, one for each event loop.
+"""Clients shared between requests, one for each event loop.
 
 A client belongs to the event loop that first used it. An async generator holds it open: both event
-loops close the generators that are left when they end, so a client is always closed.
+loops close remaining generators when they end, so a client is always closed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Clients(Protocol[T_co]):
         ...
 
     async def aclose(self) -> None:
-        """Close the client of the current event loop. The next request opens another one."""
+        """Close the current event loop's client. The next request opens another one."""
         ...
 
 
 class GivenClient(Generic[T]):
-    """A client that a caller passed and closes."""
+    """A client passed and closed by a caller."""
 
     def __init__(self, client: T) -> None:
         self._client = client
@@ -49,7 +49,7 @@ class GivenClient(Generic[T]):
 
 
 class _Kept(Generic[T]):
-    """The client of one event loop."""
+    """One event loop's client."""
 
     def __init__(self, context: AbstractAsyncContextManager[T]) -> None:
         self.home = LoopBinding()
@@ -106,9 +106,9 @@ class _Kept(Generic[T]):
 
 
 _CLOSING: set[object] = set()
-"""Clients that are being closed after their model was dropped."""
+"""Clients closing after their model was dropped."""
 _INHERITED: list[object] = []
-"""Clients of a parent process. Closing them would end connections that the parent uses."""
+"""A parent process's clients. Closing them would end connections in use by the parent."""
 
 
 class KeptClients(Generic[T]):
@@ -121,7 +121,7 @@ class KeptClients(Generic[T]):
         finalize(self, _close_all, self._kept).atexit = False
 
     async def get(self) -> T:
-        """Return the client of this event loop, and open it if there is none."""
+        """Return this event loop's client, opening it if there is none."""
         kept = self._find()
         if kept is not None:
             return kept.client
@@ -132,7 +132,7 @@ class KeptClients(Generic[T]):
         return kept.client
 
     async def aclose(self) -> None:
-        """Close the client of this event loop. The next request opens another one."""
+        """Close this event loop's client. The next request opens another one."""
         kept = self._find()
         if kept is not None:
             with self._lock:
@@ -153,7 +153,7 @@ def _may_be_used(kept: _Kept[T]) -> bool:
 
 
 def _close_all(all_kept: list[_Kept[T]]) -> None:
-    """Close the clients of a model that was dropped."""
+    """Close a dropped model's clients."""
     for kept in all_kept:
         if kept.process == os.getpid():
             kept.close_soon()

@@ -1,4 +1,4 @@
-"""The kind of an error that a provider reports: by its code, its message or its status."""
+"""The kind of a provider's error: by its code, its message or its status."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _STATUSES: Mapping[int, ModelErrorKind] = {
 }
 _MIN_SERVER_STATUS = 500
 _INVALID = (400, 403, 422)
-"""Statuses of many errors. Only the message tells them apart."""
+"""Statuses shared by many errors. Only the message tells them apart."""
 _MESSAGES: Mapping[ModelErrorKind, re.Pattern[str]] = {
     "too_long": re.compile(
         r"prompt is too long|input is too long|input length and `max_tokens` exceed"
@@ -63,7 +63,7 @@ _MESSAGES: Mapping[ModelErrorKind, re.Pattern[str]] = {
 
 
 def kind_of(status: int, codes: tuple[str, ...], message: str) -> ModelErrorKind:
-    """Return the kind of an error. The most specific statement decides."""
+    """Return an error's kind. The most specific statement decides."""
     for code in codes:
         if code in _CODES:
             return _CODES[code]

@@ -1,4 +1,4 @@
-"""Models by name, such as ``openai:gpt-5``, with early errors about everything that is missing."""
+"""Models by name, such as ``openai:gpt-5``, with early errors about everything missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from handrail.providers import PROVIDERS, Provider
 BY_PREFIX: Mapping[str, Provider] = MappingProxyType(
     {provider.prefix: provider for provider in PROVIDERS.values()}
 )
-"""Providers by the first part of a model's name."""
+"""Providers by model name prefix."""
 _MAKERS: Mapping[str, Callable[..., ProviderModel]] = {
     "anthropic": anthropic,
     "gemini": gemini,
@@ -31,22 +31,22 @@ _FAMILIES = {
     "gemini": re.compile("gemini|gemma"),
     "openai": re.compile(r"gpt|chatgpt|o\d"),
 }
-"""How the names of well-known models begin, by prefix."""
+"""How well-known model names begin, by prefix."""
 
 
 def named(
     name: str, *, base_url: str | None = None, key: str | None = None, retries: int = 2
 ) -> ProviderModel:
-    """Return the model with a name such as ``anthropic:claude-opus-5`` or ``openai:gpt-5``.
+    """Return the model for a name such as ``anthropic:claude-opus-5`` or ``openai:gpt-5``.
 
     Raises ModelError for an unknown name or a missing API key, and HandrailError for a missing SDK.
 
     Args:
         name: ``PROVIDER:NAME``, with the provider ``anthropic``, ``gemini``, ``openai`` (Responses)
             or ``openai-chat`` (Chat Completions).
-        base_url: The address of another server. It receives no key from the environment.
+        base_url: Another server's address. It receives no key from the environment.
         key: The API key. By default, the SDK reads it from the environment.
-        retries: How often the SDK repeats a request that failed.
+        retries: How often the SDK repeats a failed request.
     """
     prefix, _, rest = name.partition(":")
     provider = BY_PREFIX.get(prefix)
@@ -68,7 +68,7 @@ def _hint(name: str) -> str:
 
 
 def suggest_name(name: str) -> str:
-    """Return the name that was probably meant by an unknown name, or an empty string."""
+    """Return a likely correction for an unknown name, or an empty string."""
     prefix, colon, rest = name.partition(":")
     if colon:
         from difflib import get_close_matches  # rarely needed
@@ -80,10 +80,10 @@ def suggest_name(name: str) -> str:
 
 
 def find_credentials(provider: Provider) -> str | None:
-    """Return the variable or the folder with the credentials for a provider.
+    """Return the variable or the folder with a provider's credentials.
 
-    SDKs accept more than API keys: any variable of the provider is enough, and its folder in
-    ~/.config. Whether they work is left to the SDK.
+    SDKs accept more than API keys: any provider variable is enough, and its folder in ~/.config.
+    The SDK finds out whether they work.
     """
     families = {key.partition("_")[0] for key in provider.keys}
     variables = [

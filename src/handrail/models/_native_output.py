@@ -1,4 +1,4 @@
-"""Ask for a typed answer as the API does: by its schema, in place of a tool that takes it."""
+"""Ask for a typed answer as the API does: by its schema, in place of an answer tool."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from handrail.messages import Prompt, Reply, Request, TruncatedCall, api_name
 
 Body: TypeAlias = dict[str, Any]
 OutputWay: TypeAlias = Literal["native", "tool"]
-"""How a model gives a typed answer: as JSON by the schema of the request, or by calling a tool."""
+"""How a model gives a typed answer: as JSON by the request's schema, or by calling a tool."""
 
 _ABOUT_TOOLS = ("tools", "tool_choice", "parallel_tool_calls", "toolConfig")
 
 
 def choose_way(api: str, output: OutputWay) -> Callable[[Body, Request], Body] | None:
-    """Return what asks for a typed answer in place of the tool. Raises ValueError."""
+    """Return a function asking for a typed answer in place of the tool. Raises ValueError."""
     if output not in ("native", "tool"):
         raise ValueError(f"output={output!r}: must be 'native' or 'tool'.")
     return partial(_ask_for_answer, api) if output == "native" else None
 
 
 def _ask_for_answer(api: str, body: Body, request: Request) -> Body:
-    """Return a body with the schema of the answer in place of its tool.
+    """Return a body with the answer's schema in place of its tool.
 
     The body is unchanged if the API cannot enforce the schema, and after a first attempt: then the
     model has to call the tool.
@@ -48,7 +48,7 @@ def _ask_for_answer(api: str, body: Body, request: Request) -> Body:
 
 
 def read_answer(reply: Reply, request: Request) -> Reply:
-    """Return a reply whose text is an answer with a call of the answer tool."""
+    """Return a reply with its text answer as an answer tool call."""
     last = [at for at, part in enumerate(reply.parts) if isinstance(part, Text)][-1:]
     cut = any(isinstance(part, TruncatedCall) for part in reply.parts)
     if not last or cut or reply.calls or reply.stop != "end" or not _is_object(reply.text):
@@ -67,7 +67,7 @@ def _has_tried(request: Request) -> bool:
 
 
 def _declarations(body: Body) -> list[Body]:
-    """Return the tools of a body that the program runs."""
+    """Return a body's tools run by the program."""
     tools: list[Body] = body.get("tools", [])
     nested = [one for group in tools for one in group.get("functionDeclarations", ())]
     own = [one for one in tools if "name" in one or "function" in one]
@@ -80,12 +80,12 @@ def _inner(declaration: Body) -> Body:
 
 
 def _is_enforced(api: str, declaration: Body) -> bool:
-    """Whether the API can enforce the schema. Gemini has no flag for that."""
+    """Whether the API can enforce the schema. Gemini has no flag for it."""
     return api == "gemini" or declaration.get("strict") is True
 
 
 def _without(tools: list[Body], removed: Body) -> list[Body]:
-    """Return tools without one. A mark for the cache moves to the last one that is left."""
+    """Return tools without one. A cache mark moves to the last remaining one."""
     left: list[Body] = []
     for one in tools:
         if "functionDeclarations" in one:
@@ -106,7 +106,7 @@ def _is_object(text: str) -> bool:
 
 
 def _set(body: Body, field: str, fields: Body) -> Body:
-    """Return a body with fields in one of its objects. Those of the user's options stay."""
+    """Return a body with fields in one of its objects. The user's options stay."""
     old: Body = body.get(field) or {}
     return {} if fields.keys() & old.keys() else {**body, field: {**old, **fields}}
 

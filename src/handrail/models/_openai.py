@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _API = "openai_chat"
 """The entry in ``PROVIDERS`` for error messages. The other API has the same SDK and keys."""
 _SEARCHES = re.compile(r"gpt-(?:5\.(?:[4-9]|\d\d)|[6-9]|\d\d)")
-"""Models that load tools which a search found: since GPT-5.4."""
+"""Models able to load tools found by a search: since GPT-5.4."""
 _CHAT_PATH = "/chat/completions"
 _RESPONSES_PATH = "/responses"
 
@@ -57,28 +57,27 @@ def openai_chat(  # noqa: PLR0913  each is an option with a default
     stream: bool = True,
     retries: int = 2,
 ) -> ProviderModel:
-    """Return a model of OpenAI, or of a server with a compatible Chat Completions API.
+    """Return an OpenAI model, or one on a server with a compatible Chat Completions API.
 
     Args:
-        name: The name of the model.
-        client: An asynchronous client of the SDK, with its own key, retries and timeouts. You
-            close it. By default, the model has its own client.
-        base_url: The address of the server. It usually ends with ``/v1``.
-        key: The API key. By default, the SDK reads it from the environment. With a base_url, no
-            key from the environment is sent.
-        max_tokens: Maximum tokens of a reply, if the request sets none. Default: the provider's.
+        name: The model name.
+        client: An asynchronous SDK client, with its own key, retries and timeouts. You close it. By
+            default, the model has its own client.
+        base_url: The server's address. It usually ends with ``/v1``.
+        key: The API key. By default, the SDK reads it from the environment. With a base_url, no key
+            from the environment is sent.
+        max_tokens: Maximum tokens in a reply, if the request sets none. Default: the provider's.
         temperature: How much replies to the same request differ.
-        stop: Texts that end a reply.
+        stop: Stop sequences for a reply.
         effort: How much a model reasons, such as ``"low"`` or ``"high"``.
         parallel: Whether a reply may have several calls.
-        server_tools: Tools that the provider runs, as it documents them.
+        server_tools: Tools run by the provider, as it documents them.
         cache_key: Requests with the same key and prefix share the provider's prompt cache.
         output: How the model gives a typed answer. With ``"native"``, the API enforces its schema
             where it can; otherwise, and after an invalid answer, the model calls a tool.
-        options: Additional fields of the request body. They override the others; objects are
-            merged.
+        options: Additional request body fields. They override the others, and objects are merged.
         stream: Whether to stream replies.
-        retries: How often the SDK repeats a request that failed, if the model has its own client.
+        retries: How often the SDK repeats a failed request, if the model has its own client.
     """
     sdk = _load_sdk(retries)
     settings = given(
@@ -133,35 +132,34 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
     stream: bool = True,
     retries: int = 2,
 ) -> ProviderModel:
-    """Return a model of OpenAI, or of a server with a compatible Responses API.
+    """Return an OpenAI model, or one on a server with a compatible Responses API.
 
-    Requests ask for encrypted reasoning, so that later requests can send it back.
+    Requests ask for encrypted reasoning, to send it back in later requests.
 
     Args:
-        name: The name of the model.
-        client: An asynchronous client of the SDK, with its own key, retries and timeouts. You
-            close it. By default, the model has its own client.
-        base_url: The address of the server. It usually ends with ``/v1``.
-        key: The API key. By default, the SDK reads it from the environment. With a base_url, no
-            key from the environment is sent.
-        max_tokens: Maximum tokens of a reply, if the request sets none. Default: the provider's.
+        name: The model name.
+        client: An asynchronous SDK client, with its own key, retries and timeouts. You close it. By
+            default, the model has its own client.
+        base_url: The server's address. It usually ends with ``/v1``.
+        key: The API key. By default, the SDK reads it from the environment. With a base_url, no key
+            from the environment is sent.
+        max_tokens: Maximum tokens in a reply, if the request sets none. Default: the provider's.
         temperature: How much replies to the same request differ.
         effort: How much a model reasons, such as ``"low"`` or ``"high"``.
         parallel: Whether a reply may have several calls.
-        server_tools: Tools that the provider runs, as it documents them.
+        server_tools: Tools run by the provider, as it documents them.
         search: How deferred tools get to the model. With ``"native"``, the API loads what your
             search found. With ``"hosted"``, the provider searches: it gets all deferred tools in
-            each request, also those that your policy denies to this user. With ``"plain"``, those
-            that were found are sent like all others. Default: ``"native"`` for models of the
-            provider that support it, otherwise ``"plain"``.
+            each request, including those your policy denies to this user. With ``"plain"``, found
+            tools are sent like all others. Default: ``"native"`` for the provider's models
+            supporting it, otherwise ``"plain"``.
         cache_key: Requests with the same key and prefix share the provider's prompt cache.
-        store: Whether the provider keeps the responses.
+        store: Whether the provider stores the responses.
         output: How the model gives a typed answer. With ``"native"``, the API enforces its schema
             where it can; otherwise, and after an invalid answer, the model calls a tool.
-        options: Additional fields of the request body. They override the others; objects are
-            merged.
+        options: Additional request body fields. They override the others, and objects are merged.
         stream: Whether to stream replies.
-        retries: How often the SDK repeats a request that failed, if the model has its own client.
+        retries: How often the SDK repeats a failed request, if the model has its own client.
     """
     sdk = _load_sdk(retries)
     settings = given(
@@ -199,7 +197,7 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
 
 
 class _Sdk(NamedTuple):
-    """The parts of the SDK that both APIs use."""
+    """The SDK parts both APIs use."""
 
     connect: Callable[[str | None, str | None], AsyncOpenAI]
     start_stream: Callable[[str, AsyncOpenAI, Body], Any]
@@ -251,7 +249,7 @@ def _is_last_chunk(chunk: Event) -> bool:
 
 def _is_last_response_event(name: str) -> Callable[[Event], bool]:
     def is_last(event: Event) -> bool:
-        """Whether an event is the last. Raises ModelError for a response that failed."""
+        """Whether an event is the last. Raises ModelError for a failed response."""
         kind, response = event.get("type"), event.get("response") or event
         if kind == "error" or response.get("status") == "failed":
             problem = response.get("error") or event

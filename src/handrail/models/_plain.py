@@ -1,4 +1,4 @@
-"""Requests and replies as JSON, and the first difference between two of them."""
+"""Requests and replies as JSON, and the first difference between two."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _TYPES = {
     for name, value in {**vars(messages), "Image": Image}.items()
     if isinstance(value, type) and is_dataclass(value)
 }
-"""The values that replies consist of, by name."""
+"""The value types in replies, by name."""
 
 
 def plain_request(request: Request) -> dict[str, Any]:
-    """Return everything that a model receives with a request."""
+    """Return everything a model receives with a request."""
     choice = request.tool_choice
     return {
         "system": request.system,
@@ -75,7 +75,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(plain: Any) -> Any:
-    """Return the value that ``to_plain`` converted. Arrays become tuples."""
+    """Return the value converted by ``to_plain``. Arrays become tuples."""
     if _is_list(plain):
         return tuple(map(from_plain, plain))
     if not _is_object(plain):
@@ -95,7 +95,7 @@ def _is_list(plain: object) -> TypeGuard[list[Any]]:
 
 
 def digest(plain: Any) -> str:
-    """Return a short hash of a value."""
+    """Return a value's short hash."""
     text = json.dumps(plain, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
 

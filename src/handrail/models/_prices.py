@@ -14,11 +14,11 @@ from typing import NamedTuple, TypeAlias
 from handrail.messages import Price, Usage
 
 Prices: TypeAlias = Mapping[str, Price]
-"""Prices by the name of a model. Names with a date or a version after it have the same price."""
+"""Prices by model name. Names with a date or a version after it have the same price."""
 _PREFIX = re.compile(r"^(?:.*/|(?:\w+\.)?anthropic\.)")
-"""What gateways and clouds write before the name of a model."""
+"""Prefix from gateways and clouds before a model name."""
 _SUFFIX = re.compile(r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest))?(?:-v\d+)?(?::(?!free$)\w+)?")
-"""The date or the version of a model. One that a gateway offers for free is another model."""
+"""A model's date or version. One offered for free by a gateway is another model."""
 
 _WINDOWS = {
     "claude-": 200_000,
@@ -28,7 +28,7 @@ _WINDOWS = {
     "gpt-5-chat": 128_000,
     "gpt-5": 400_000,
 }
-"""The tokens that well-known models hold at least, by the beginning of their names."""
+"""Minimum context windows for well-known models in tokens, by how their names begin."""
 
 
 class PriceList(NamedTuple):
@@ -44,7 +44,7 @@ class PriceList(NamedTuple):
 
 @cache
 def known_prices() -> tuple[PriceList, ...]:
-    """Return the prices of well-known models, by provider. Many models are missing."""
+    """Return well-known models' prices, by provider. Many models are missing."""
     import tomllib  # rarely needed
 
     text = Path(__file__).with_name("prices.toml").read_text(encoding="utf-8")
@@ -53,11 +53,11 @@ def known_prices() -> tuple[PriceList, ...]:
 
 
 def cost(usage: Usage, model: str, prices: Prices | None = None) -> Decimal | None:
-    """Return what tokens cost, or None if the price of the model is not known.
+    """Return the tokens' cost, or None if the model's price is unknown.
 
     Args:
         usage: The tokens.
-        model: The name of the model, such as ``Reply.model``.
+        model: The model name, such as ``Reply.model``.
         prices: Your own prices, instead of the known ones.
     """
     table = _all_known() if prices is None else prices
@@ -69,7 +69,7 @@ def cost(usage: Usage, model: str, prices: Prices | None = None) -> Decimal | No
 
 
 def find_window(*names: str) -> int | None:
-    """Return the tokens that the context of a model holds, if one of its names is known."""
+    """Return a model's context window in tokens, if one of its names is known."""
     plain = [_PREFIX.sub("", name, count=1) for name in names]
     return next(
         (size for name in plain for known, size in _WINDOWS.items() if name.startswith(known)), None

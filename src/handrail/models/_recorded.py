@@ -1,4 +1,4 @@
-"""A model that replays replies from a file, and records those that are missing."""
+"""Replay model: serves replies from a file and records missing ones."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _Plain: TypeAlias = dict[str, Any]
 
 
 def recorded(path: str | os.PathLike[str], model: Model | None = None) -> Model:
-    """Return a model that replays replies from a file. Use it in tests.
+    """Return a model replaying replies from a file. Use it in tests.
 
     A request must have the same content as when its reply was recorded. Any other request is a
-    ModelError that says what differs. With a model, such a request is sent to the model, and its
+    ModelError reporting the difference. With a model, such a request is sent to the model, and its
     reply is added to the file.
 
     Args:
@@ -86,7 +86,7 @@ async def _replay(reply: Reply) -> AsyncGenerator[StreamItem]:
 
 
 class _Tape:
-    """The recorded replies of a file. Messages and tools that requests share are saved once."""
+    """A file's recorded replies. Messages and tools shared by requests are saved once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -103,7 +103,7 @@ class _Tape:
 
     @property
     def models(self) -> list[str]:
-        """The names of the models whose replies were recorded."""
+        """The names of the models with recorded replies."""
         return [entry["reply"].get("model", "") for entry in self._replies.values()]
 
     def find(self, request: _Plain) -> Reply | None:
@@ -126,7 +126,7 @@ class _Tape:
         new.replace(self.path)
 
     def describe_difference(self, request: _Plain) -> str:
-        """Return how a request differs from the recorded one that has most in common with it."""
+        """Return how a request differs from its closest recorded one."""
         if not self._replies:
             return "the file has no replies"
         short = self._shorten(request)

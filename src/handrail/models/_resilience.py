@@ -1,4 +1,4 @@
-"""Models that survive the failures of others: they retry, or ask another model."""
+"""Models surviving the failures of others: they retry, or ask another model."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from handrail.messages import (
 
 _Kinds: TypeAlias = Collection[ModelErrorKind]
 TEMPORARY: _Kinds = frozenset(("rate_limited", "overloaded", "network"))
-"""Errors that may be over soon."""
+"""Errors likely to be temporary."""
 REPLACEABLE: _Kinds = frozenset((*TEMPORARY, "too_long", "auth", "not_found"))
-"""Errors that another model may not have."""
+"""Errors another model may not have."""
 _JITTER = 0.25
-"""Part of a wait that is added at random, so that many clients do not retry at the same time."""
+"""Random addition to a wait, as a fraction, to keep clients from retrying at the same time."""
 
 
 class RetryWait(NamedTuple):
@@ -40,13 +40,13 @@ class RetryWait(NamedTuple):
     """Why the last try failed."""
     seconds: float
     number: int
-    """The number of the next try, from 2."""
+    """The next try's number, from 2."""
     tries: int
-    """Maximum number of tries."""
+    """Maximum tries."""
 
 
 class ModelOfModels:
-    """A model that asks other models."""
+    """A model asking other models."""
 
     __slots__ = ("_replies", "names")
 
@@ -55,7 +55,7 @@ class ModelOfModels:
     ) -> None:
         self._replies = replies
         self.names = tuple(dict.fromkeys(names))
-        """The names of the models that it asks, to find their prices."""
+        """The names of the models it asks, to find their prices."""
 
     def __call__(self, request: Request) -> AsyncIterator[StreamItem]:
         """Reply to a request."""
@@ -71,18 +71,18 @@ def retrying(
     kinds: _Kinds = TEMPORARY,
     on_wait: Callable[[RetryWait], None] | None = None,
 ) -> Model:
-    """Return a model that retries requests, also if a reply fails in the middle.
+    """Return a model retrying requests, also if a reply fails in the middle.
 
     Text is passed on as it arrives. If a reply fails after some text, a ``Restart`` follows. Calls
     are passed on when the reply is complete. The reply's usage includes failed tries.
 
     Args:
         model: The model to ask.
-        tries: Maximum number of requests.
-        wait: Seconds before the second try. Each further wait is twice as long. If the provider
-            says how long to wait, that is used instead.
+        tries: Maximum requests.
+        wait: Seconds before the second try. Each further wait is twice as long. A wait requested by
+            the provider is used instead.
         max_wait: Maximum seconds to wait. If the provider requires more, the error is raised.
-        kinds: Kinds of errors to retry.
+        kinds: Error kinds to retry.
         on_wait: Gets each wait before it begins, to show it.
     """
     if tries < 1:
@@ -110,14 +110,14 @@ def retrying(
 
 
 def fallback(*models: Model, kinds: _Kinds = REPLACEABLE) -> Model:
-    """Return a model that asks the first model, and if it fails the next one, and so on.
+    """Return a model asking the first model, then after a failure the next one, and so on.
 
     Text is passed on as it arrives. If a reply fails after some text, a ``Restart`` follows. Calls
     are passed on when the reply is complete. The reply's usage includes failed models.
 
     Args:
         *models: The models, in order.
-        kinds: Kinds of errors after which the next model is asked.
+        kinds: Error kinds after which the next model is asked.
     """
     if not models:
         raise ValueError("fallback needs at least one model")
@@ -145,11 +145,11 @@ class _Attempts:
         self.error: ModelError | None = None
         """Why the last attempt failed."""
         self.used = NO_USAGE
-        """Tokens of the failed attempts."""
+        """The failed attempts' tokens."""
         self._has_sent = False
 
     async def ask(self, model: Model, request: Request) -> AsyncGenerator[StreamItem]:
-        """Yield the items of one attempt: text at once, calls and the reply when it is complete."""
+        """Yield one attempt's items: text immediately, calls and the reply when it is complete."""
         error, self.error = self.error, None
         if error is not None and self._has_sent:
             self._has_sent = False
@@ -173,7 +173,7 @@ class _Attempts:
 
 
 async def ask(model: Model, request: Request) -> AsyncGenerator[StreamItem]:
-    """Yield the items of a model's stream, or its reply. Closes the stream at the end."""
+    """Yield a model's stream items, or its reply. Closes the stream at the end."""
     answer = model(request)
     if not isinstance(answer, AsyncIterator):
         yield await answer

@@ -1,4 +1,4 @@
-"""A model that sends requests through an SDK and converts the replies."""
+"""A model sending requests through an SDK and converting the replies."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from handrail.models._native_output import read_answer
 
 Body: TypeAlias = dict[str, Any]
 Event: TypeAlias = Mapping[str, Any]
-"""One event or response of a provider, as plain data."""
+"""A provider's event or response, as plain data."""
 
 MAX_ANSWER_BYTES = 32 << 20
-"""Bytes of one answer, streamed or not."""
+"""Bytes in one answer, streamed or not."""
 
 T = TypeVar("T")
 Make: TypeAlias = Callable[[str | None, str | None], AbstractAsyncContextManager[T]]
@@ -49,10 +49,10 @@ class StreamDecoder(Protocol):
 
 
 class ProviderModule(Protocol):
-    """The functions of a module in ``handrail.providers`` that are used here."""
+    """The functions used here from a module in ``handrail.providers``."""
 
     @property
-    def Stream(self) -> Callable[..., StreamDecoder]:  # noqa: N802  the name of a class
+    def Stream(self) -> Callable[..., StreamDecoder]:  # noqa: N802 a class name
         """Converts a streamed response."""
         ...
 
@@ -78,7 +78,7 @@ class ProviderModule(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdkClient(Generic[T]):
-    """The functions that connect handrail to one SDK."""
+    """The functions connecting handrail to one SDK."""
 
     name: str
     api: ProviderModule
@@ -90,7 +90,7 @@ class SdkClient(Generic[T]):
     send: Callable[[T, Body], Awaitable[Any]]
     """Sends a body and returns the complete response."""
     to_dict: Callable[[Any], Event]
-    """Converts an event or a response of the SDK to plain data."""
+    """Converts an SDK event or response to plain data."""
     is_last: Callable[[Event], bool]
     """Whether an event or a response completes the reply."""
     must_stream: Callable[[Body], bool] = lambda _: False
@@ -99,7 +99,7 @@ class SdkClient(Generic[T]):
     """Asks for a typed answer without a tool, if it can."""
 
     def _make_body(self, request: Request) -> tuple[Body, Callable[[Reply], Reply]]:
-        """Return the body of a request, and what to do with the reply."""
+        """Return a request's body, and what to do with the reply."""
         body = self.body(request)
         asked = body if self.ask is None else self.ask(body, request)
         return asked, _unchanged if asked is body else partial(read_answer, request=request)
@@ -172,11 +172,11 @@ async def _next(response: AsyncIterator[Any]) -> Any:
 
 
 class ProviderModel:
-    """A model of a provider, called through the provider's SDK.
+    """A provider's model, called through the provider's SDK.
 
     Requests share one client for each event loop, which keeps its connections. It is closed when
-    the event loop ends, when the model is garbage-collected, by ``aclose``, and at the end of
-    ``async with``.
+    the event loop ends, when the model is garbage-collected, by ``aclose``, and when ``async with``
+    ends.
     """
 
     __slots__ = ("__weakref__", "_client", "_replies")
@@ -191,14 +191,14 @@ class ProviderModel:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name of the model, to find its price."""
+        """The model name, to find its price."""
         return (self._client.name,)
 
     def __repr__(self) -> str:
         return f"<model {self._client.name!r}>"
 
     async def aclose(self) -> None:
-        """Close the client of this event loop. The next request opens another one."""
+        """Close this event loop's client. The next request opens another one."""
         await self._client.clients.aclose()
 
     async def __aenter__(self) -> Self:
@@ -216,10 +216,10 @@ class ProviderModel:
 def clients_of(
     make: Make[T], client: T | None, base_url: str | None, key: str | None
 ) -> Clients[T]:
-    """Return the clients for requests: the given one, or one for each event loop.
+    """Return the clients for requests: the one passed, or one for each event loop.
 
     Keys and headers from the environment belong to the provider. Another server receives only the
-    key that you pass, or a placeholder.
+    key you pass, or a placeholder.
     """
     if client is None:
         return KeptClients(partial(make, base_url, key or (_NO_KEY if base_url else None)))
@@ -229,7 +229,7 @@ def clients_of(
 
 
 def bounded_answers() -> Any:
-    """Return event hooks for the HTTP client of an SDK, which refuse compressed or endless answers.
+    """Return event hooks for an SDK's HTTP client, which reject compressed or endless answers.
 
     A server can be another one than the provider's, and SDKs read answers and errors as a whole.
     """
@@ -239,9 +239,9 @@ def bounded_answers() -> Any:
 
 
 def without_headers(variable: str, key: str | None, omit: Any) -> dict[str, Any]:
-    """Return headers that remove those which an SDK reads from a variable for its provider.
+    """Return headers removing those an SDK reads from a variable for its provider.
 
-    A header that carries the key keeps the given key.
+    A header carrying the key keeps the key passed.
     """
     credentials = {"authorization": f"Bearer {key}", "x-api-key": key}
     lines = os.environ.get(variable, "").split("\n")

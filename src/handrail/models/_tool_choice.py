@@ -1,4 +1,4 @@
-"""How each API says that a model may not call tools, or must call one."""
+"""How each API states that a model may not call tools, or must call one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from handrail.messages import RequiredTool, ToolChoice, api_name
 
 
 def encode_tool_choice(api: str, choice: ToolChoice, *, is_search: bool = False) -> dict[str, Any]:
-    """Return the fields of a request body for a choice. There are none for ``auto``."""
+    """Return the request body fields for a choice. There are none for ``auto``."""
     if choice == "auto":
         return {}
     if is_search and api == "openai_responses":

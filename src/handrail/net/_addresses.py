@@ -22,8 +22,7 @@ _INTERNAL_4 = tuple(
     168.63.129.16/32
     """.split()
 )
-"""The blocks reserved for special purposes, and one public address that a cloud uses for its own
-machines."""
+"""Blocks reserved for special purposes, and a public address for one cloud's machines."""
 
 _GLOBAL_6 = IPv6Network("2000::/3")
 """All allocated addresses. The rest includes loopback, private and link-local addresses, and the
@@ -35,13 +34,13 @@ _INTERNAL_6 = tuple(
 
 _ISATAP = 0x0000_5EFE
 _ISATAP_MASK = 0xFCFF_FFFF
-"""The upper half of an interface identifier that wraps an IPv4 address; two bits of it vary."""
+"""The upper half of an interface identifier wrapping an IPv4 address. Two of its bits vary."""
 
 
 def is_public(address: str | Address) -> bool:
-    """Return whether an address is on the public internet; False for an invalid address.
+    """Return whether an address is on the public internet, or False for an invalid address.
 
-    ``ipaddress.is_global`` is not enough: it accepts multicast, and addresses that wrap private
+    ``ipaddress.is_global`` is not enough: it accepts multicast, and addresses wrapping private
     ones.
     """
     if isinstance(address, str):

@@ -1,4 +1,4 @@
-"""Bounds on the answers of servers: not compressed, so a few bytes stay a few bytes."""
+"""Bounds on servers' answers: not compressed, so a few bytes stay a few bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def bounded_hooks(most: float) -> Hooks:
 
 
 async def ask_plain(request: httpx2.Request) -> None:
-    """Ask for an answer that is not compressed."""
+    """Ask for an uncompressed answer."""
     request.headers["Accept-Encoding"] = "identity"
 
 
@@ -38,7 +38,7 @@ async def bound_answer(response: httpx2.Response, *, most: float = math.inf) -> 
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body whose reading fails after a number of bytes."""
+    """A body whose reading fails after a limit in bytes."""
 
     def __init__(self, stream: Any, most: float, why: str) -> None:
         self._stream = stream

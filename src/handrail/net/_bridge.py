@@ -1,6 +1,6 @@
 """Runs inside a sandbox: forwards TCP from its loopback to the proxy's UNIX socket outside.
 
-A separate program that needs only the standard library: ``python3 -I -S -c SOURCE PATH PORT FILTER
+A separate program needing only the standard library: ``python3 -I -S -c SOURCE PATH PORT FILTER
 COMMAND...``. It listens on a port, starts the command, forwards, and ends with the command's exit
 code. If another command has the port, it takes a free one, and changes the proxy variables. The
 command runs under the system call filter from the descriptor FILTER (-1 for none). It cannot open
@@ -77,7 +77,7 @@ def restrict(program: bytes) -> None:
 
 
 def exec_command(command: tuple[str, ...], program: bytes, listener: socket.socket) -> NoReturn:
-    """Run the command in a new session, with the signal handlers that Python changed restored."""
+    """Run the command in a new session, restoring the signal handlers Python changed."""
     listener.close()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -88,7 +88,7 @@ def exec_command(command: tuple[str, ...], program: bytes, listener: socket.sock
 
 
 def listen(port: int) -> socket.socket:
-    """Listen on a port, or on a free one. Then the variables that name the port are changed."""
+    """Listen on a port, or on a free one. Then the variables naming the port are changed."""
     try:
         return socket.create_server(("127.0.0.1", port), backlog=64)
     except OSError:
@@ -101,7 +101,7 @@ def listen(port: int) -> socket.socket:
 
 
 def close_all_but(kept: int) -> None:
-    """Close every other descriptor: the output of the command ends only when all are closed."""
+    """Close every other descriptor: the command's output ends only when all are closed."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)

@@ -16,7 +16,7 @@ from handrail.net._addresses import is_public
 from handrail.net._hosts import display_host, normalize_host, parse_address
 
 Resolver: TypeAlias = Callable[[str, int], Sequence[str]]
-"""Returns the addresses of a host name for a port. May block; raises OSError if there are none."""
+"""Returns a host name's addresses for a port. May block. Raises OSError if there are none."""
 
 WEB = frozenset({80, 443})
 _INTERNAL = tuple(
@@ -25,23 +25,23 @@ _INTERNAL = tuple(
 
 
 def system(host: str, port: int) -> tuple[str, ...]:
-    """Return the addresses of a host, from the system's resolver."""
+    """Return a host's addresses, from the system's resolver."""
     entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """Allows public addresses on the ports of the web, and the exceptions that you pass.
+    """Allows public addresses on web ports, and the exceptions you pass.
 
     The exceptions are in its ``repr``. Pass them here to reach an intranet.
     """
 
     ports: frozenset[int] = WEB
     networks: tuple[str, ...] = ()
-    """Networks that are allowed although they are not public, such as ``10.1.0.0/16``."""
+    """Allowed networks despite not being public, such as ``10.1.0.0/16``."""
     names: tuple[str, ...] = ()
-    """Names that are allowed although they look internal, such as ``wiki.internal``."""
+    """Allowed names despite looking internal, such as ``wiki.internal``."""
     resolver: Resolver = system
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class Guard:
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
     def _check_addresses(self, host: str, addresses: tuple[str, ...]) -> tuple[str, ...]:
-        # one private address among public ones is refused, too: any of them may be used
+        # one private address among public ones is rejected, too: any of them may be used
         if not all(map(self._is_allowed, addresses)):
             raise Refused(_INTERNAL_HOST.format(display_host(host)))
         return addresses

@@ -1,4 +1,4 @@
-"""Normalizes host names. A name that can be read in two ways is refused."""
+"""Normalizes host names. An ambiguous name is rejected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_LABEL_CHARS = 63
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _DEVIATING = frozenset("\u00df\u03c2\u200c\u200d")
-"""Characters that the two standards for international names treat differently."""
+"""Characters treated differently by the two standards for international names."""
 _LETTERS = ("Ll", "Lm", "Lo", "Mn", "Mc", "Nd")
 
 
@@ -38,7 +38,7 @@ def normalize_host(host: str) -> str:
 
 
 def parse_address(host: str) -> IPv4Address | IPv6Address | None:
-    """Return a normalized host as an address; None if it is a name."""
+    """Return a normalized host as an address, or None for a name."""
     try:
         return ip_address(host)
     except ValueError:

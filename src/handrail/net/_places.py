@@ -1,4 +1,4 @@
-"""Which clients of a proxy are served now: each command has its own places."""
+"""Slots for a proxy's clients: each command has its own."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import threading
 from collections import Counter, deque
 
 MAX_CONNECTIONS = 32
-"""Connections of one command that are served at a time."""
+"""Connections served at a time for one command."""
 MAX_WAITING = 64
-"""More connections of one command that wait for their turn. The rest are closed."""
+"""More connections waiting for their turn in one command. The rest are closed."""
 _CREDENTIALS = struct.Struct("3i")
 
 
 def find_peer(client: socket.socket) -> int:
-    """Return the id of the process that connected. A command in a sandbox has one bridge."""
+    """Return the id of the connecting process. A command in a sandbox has one bridge."""
     size = _CREDENTIALS.size
     peer: int
     peer, *_ = _CREDENTIALS.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))

@@ -1,6 +1,6 @@
-"""An HTTP proxy on a UNIX socket that connects a sandbox to the allowed hosts.
+"""HTTP proxy on a UNIX socket, connecting a sandbox to the allowed hosts.
 
-It runs in its own threads with blocking sockets, so that it needs no event loop.
+It runs in its own threads with blocking sockets, and needs no event loop.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _IDLE_SECONDS = 120.0
 _MAX_ADDRESSES = 4
 _CHUNK_BYTES = 65_536
 _MAX_REFUSED = 100
-"""Refused hosts that are kept."""
+"""Maximum stored rejected hosts."""
 
 
 def dial(address: str, port: int) -> socket.socket:
@@ -46,7 +46,7 @@ def dial(address: str, port: int) -> socket.socket:
 
 
 class AllowedHosts:
-    """The hosts that can be reached: exact names, or ``*.example.org`` for all its subdomains."""
+    """The reachable hosts: exact names, or ``*.example.org`` for all its subdomains."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
         self._exact = frozenset(
@@ -62,7 +62,7 @@ class AllowedHosts:
 
 
 def _suffix_of(pattern: str) -> str:
-    """Return the suffix of all names that a pattern matches."""
+    """Return the common suffix of all names matching a pattern."""
     name = _canonical_entry(pattern[2:]) if pattern.startswith("*.") else ""
     if "." not in name or parse_address(name) is not None:
         raise ValueError(f"The host {pattern!r} is not valid. Write a pattern as *.example.org.")
@@ -77,10 +77,10 @@ def _canonical_entry(host: str) -> str:
 
 
 class Proxy:
-    """A proxy that serves until ``close``. An empty list allows no host.
+    """A proxy serving until ``close``. An empty list allows no host.
 
-    ``allowed`` has the hosts that can be reached. The socket is at ``path``, in a directory that
-    only this user can enter; ``name`` is the name of its file.
+    ``allowed`` has the reachable hosts. The socket is at ``path``, in a directory only this user
+    can enter. ``name`` is its file name.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Proxy:
         self._allowed = AllowedHosts(allowed)
         self._connect = connect
         self._names = (f"{number}-{name}" for number in count(1))
-        """Names of the sockets of further proxies."""
+        """Socket names for further proxies."""
         self._further: WeakSet[Proxy] = WeakSet()
         self._refused: dict[str, None] = {}
         self._places = Places()
@@ -118,12 +118,12 @@ class Proxy:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """The hosts that clients asked for and that are not allowed."""
+        """The hosts clients asked for without permission."""
         with self._lock:
             return tuple(self._refused)
 
     def with_hosts(self, hosts: Sequence[str]) -> Proxy:
-        """Return a further proxy that also allows these hosts, until it or this one is closed.
+        """Return a further proxy also allowing these hosts, until it or this one is closed.
 
         Its socket is in the same directory, and it has the same guard.
         """
@@ -141,9 +141,9 @@ class Proxy:
         return further
 
     def find_closed(self, hosts: Sequence[str]) -> list[str]:
-        """Return those of these hosts that are not allowed, normalized and each once.
+        """Return those of these hosts not yet allowed, normalized and each once.
 
-        Raises ToolFailed or Refused for a host that the guard would not let anyone reach.
+        Raises ToolFailed or Refused for a host the guard would always reject.
         """
         port = min(self.guard.ports)
         normal = dict.fromkeys(self.guard.check(host, port) for host in hosts)
@@ -186,7 +186,7 @@ class Proxy:
                 threading.Thread(target=self._serve, args=(client, command), daemon=True).start()
 
     def _serve(self, client: socket.socket, command: int) -> None:
-        """Serve a client, and then those of the same command that wait."""
+        """Serve a client, and then the same command's waiting ones."""
         serving: socket.socket | None = client
         while serving is not None:
             with suppress(OSError), self._track(serving):
@@ -211,7 +211,7 @@ class Proxy:
                 carry(client, upstream, idle=_IDLE_SECONDS)
 
     def _connect_to(self, request: ProxyRequest) -> socket.socket:
-        """Connect to the target of a request, if it is allowed."""
+        """Connect to a request's target, if allowed."""
         host, port = request.host, request.port
         if host not in self._allowed:
             with self._lock:
@@ -263,7 +263,7 @@ def _refusal(error: BadRequest) -> bytes:
 
 
 def _make_private(directory: Path) -> None:
-    """Create a directory that only this user can enter, or check that it is one."""
+    """Create a directory only this user can enter, or check it."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     about = directory.stat()
     if about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o077:
@@ -273,7 +273,7 @@ def _make_private(directory: Path) -> None:
 
 
 def bridge() -> str:
-    """Return the source of the program that forwards from inside a sandbox to the proxy.
+    """Return the source of the program forwarding from inside a sandbox to the proxy.
 
     Run it there as ``python3 -I -S -c SOURCE PATH PORT FILTER COMMAND...``.
     """
@@ -282,7 +282,7 @@ def bridge() -> str:
 
 
 def proxy_variables(port: int) -> dict[str, str]:
-    """Return the variables that make programs in a sandbox use the bridge at a port.
+    """Return the variables to make programs in a sandbox use the bridge at a port.
 
     They reach each other directly: the proxy allows no local host.
     """

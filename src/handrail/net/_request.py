@@ -1,4 +1,4 @@
-"""Parses one request to the proxy strictly: a tunnel, or a plain HTTP request that is rebuilt."""
+"""Strict parser for proxy requests: tunnels, and plain HTTP requests to rebuild."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HOP = frozenset(
 
 
 class BadRequest(Exception):
-    """A request that cannot be served: a status, and a message for the client."""
+    """An invalid or unsupported request: a status, and a message for the client."""
 
     def __init__(self, status: str, message: str) -> None:
         super().__init__(message)
@@ -34,18 +34,18 @@ class BadRequest(Exception):
 
 
 class ProxyRequest(NamedTuple):
-    """The target of a request, and the first bytes to send."""
+    """A request's target, and the first bytes to send."""
 
     host: str
     port: int
     head: bytes
     """Empty for a tunnel, where the client sends everything."""
     body: int
-    """Bytes of the body that follows."""
+    """Bytes in the body that follows."""
 
 
 def read_head(client: socket.socket, within: float) -> tuple[bytes, bytes]:
-    """Read the head of a request, and return it with the bytes received after it."""
+    """Read a request's head, and return it with the bytes received after it."""
     until = time.monotonic() + within
     received = b""
     while _END not in received:
@@ -59,7 +59,7 @@ def read_head(client: socket.socket, within: float) -> tuple[bytes, bytes]:
 
 
 def read_request(head: bytes) -> ProxyRequest:
-    """Parse the head of a request. Raises BadRequest."""
+    """Parse a request's head. Raises BadRequest."""
     first, *lines = head.decode("latin-1").split("\r\n")
     line = _FIRST.fullmatch(first)
     if line is None:

@@ -12,7 +12,7 @@ import uvicorn
 from handrail.net._files import allow_files, count_files
 
 MAX_CONNECTIONS = 1_200
-"""More are refused; fewer are accepted if the process cannot have as many files open."""
+"""More are rejected, and fewer are accepted if the process cannot have as many files open."""
 _WANTED_FILES = 2_000
 _KEEP_ALIVE_SECONDS = 5
 _SHUTDOWN_SECONDS = 5
@@ -29,9 +29,9 @@ async def serve_app(
 
     Args:
         app: The application.
-        listening: A socket that is bound.
+        listening: A bound socket.
         before_shutdown: Called when the server stops, before it waits for open responses.
-        max_header_bytes: Larger headers are refused.
+        max_header_bytes: Larger headers are rejected.
     """
     allow_files(_WANTED_FILES)
     config = uvicorn.Config(

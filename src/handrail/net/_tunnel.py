@@ -25,7 +25,7 @@ def carry(first: socket.socket, second: socket.socket, *, idle: float) -> None:
 
 
 class _Tunnel:
-    """Two directions that share the time of the last activity."""
+    """Two directions sharing the last activity's time."""
 
     def __init__(self, idle: float) -> None:
         self._idle = idle
@@ -55,7 +55,7 @@ class _Tunnel:
 
 
 def forward_bytes(source: socket.socket, target: socket.socket, count: int) -> None:
-    """Forward a number of bytes, one way."""
+    """Forward some bytes, one way."""
     while count:
         piece = source.recv(min(count, _CHUNK_BYTES))
         if not piece:

@@ -1,4 +1,4 @@
-"""Parses URLs strictly: the URL that is checked is exactly the URL that is requested."""
+"""Strict URL parser: the URL checked is exactly the URL requested."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Url(NamedTuple):
-    """The target of a request, in normal form."""
+    """A request's target, in normal form."""
 
     scheme: str
     host: str
     """Normalized by ``normalize_host``."""
     port: int
     path: str
-    """Starts with a slash; percent-encoded; without dot segments."""
+    """Starts with a slash, is percent-encoded, and has no dot segments."""
     query: str
-    """Includes the question mark; empty if there is none."""
+    """Includes the question mark. Empty if there is none."""
 
     @property
     def authority(self) -> str:
@@ -38,7 +38,7 @@ class Url(NamedTuple):
 
     @property
     def target(self) -> str:
-        """Path and query, as in the first line of a request."""
+        """Path and query, as in a request's first line."""
         return self.path + self.query
 
     @property
@@ -73,7 +73,7 @@ def parse_url(text: str) -> Url:
 
 
 def _canonical_path(path: str) -> str:
-    """Return the normal form of a path, so that no other spelling avoids a rule for it."""
+    """Return a path's normal form, to keep other spellings from avoiding its rules."""
     path = _UNRESERVED.sub(lambda match: unquote(match[0]), quote(path, safe=_SAFE))
     segments: list[str] = []
     *folders, last = path.split("/")[1:] or [""]
@@ -83,7 +83,7 @@ def _canonical_path(path: str) -> str:
         _apply_segment(segments, last)
         last = ""
     canonical_path = "/" + "/".join([*segments, last])
-    # a server that decodes a second time must not leave the path that a rule allows
+    # a server decoding a second time must not leave the path allowed by a rule
     if ".." in re.split(r"[/\\]", unquote(unquote(canonical_path))):
         raise Refused("Not run: the path of the URL contains an encoded '..'. Remove it.")
     return canonical_path

@@ -1,4 +1,4 @@
-"""Signatures of texts, and cookies that a browser keeps and cannot change."""
+"""Text signatures, and cookies a browser stores and cannot change."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 _SKEW_SECONDS = 30.0
-"""Clocks of machines that share a key differ."""
+"""Clocks differ between machines sharing a key."""
 
 
 def sign(key: bytes, purpose: str, *parts: str) -> str:
-    """Return a signature of texts. Texts that are divided otherwise have another one."""
+    """Return a signature for texts. Texts divided otherwise have another one."""
     text = json.dumps([purpose, *parts]).encode("ascii")
     return base64.urlsafe_b64encode(hmac.digest(key, text, hashlib.sha256)).decode().rstrip("=")
 
@@ -35,17 +35,17 @@ class SignedCookie:
     attributes: str = "HttpOnly; SameSite=Strict"
 
     def make(self, *texts: str) -> str:
-        """Return the header that sets it."""
+        """Return the header to set it."""
         made = json.dumps([int(self.clock()), *texts]).encode("ascii")
         body = base64.urlsafe_b64encode(made).decode()
         return self._header(f"{body}.{sign(self.key, 'cookie', self.name, body)}")
 
     def end(self) -> str:
-        """Return the header that removes it from the browser."""
+        """Return the header to remove it from the browser."""
         return f"{self._header('')}; Max-Age=0"
 
     def read(self, cookies: Mapping[str, str]) -> list[str]:
-        """Return its texts; none if it is missing, not ours, or too old."""
+        """Return its texts, or none if it is missing, not ours, or too old."""
         body, _, mac = cookies.get(self.name, "").rpartition(".")
         wanted = sign(self.key, "cookie", self.name, body)
         if not hmac.compare_digest(mac.encode(), wanted.encode()):

@@ -1,4 +1,4 @@
-"""Bodies and forms of requests, read within limits; tokens that show a form is from our page."""
+"""Request bodies and forms, read within limits, and tokens proving a form is from our page."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _FORM = "application/x-www-form-urlencoded"
 async def read_body(
     receive: Callable[[], Awaitable[MutableMapping[str, Any]]], *, most: int, seconds: float
 ) -> bytes | HTTPStatus:
-    """Return the body of a request, or the status to refuse it with.
+    """Return a request's body, or the status to reject it with.
 
     Args:
-        receive: The function of the application.
+        receive: The application's function.
         most: How many bytes it may have.
         seconds: How long it may take.
     """
@@ -46,11 +46,11 @@ async def read_form(
     most: int,
     seconds: float,
 ) -> Mapping[str, tuple[str, ...]] | HTTPStatus:
-    """Return the fields of a form, or the status to refuse it with.
+    """Return a form's fields, or the status to reject it with.
 
     Args:
-        kind: The ``Content-Type`` of the request.
-        receive: The function of the application.
+        kind: The request's ``Content-Type``.
+        receive: The application's function.
         most: How many bytes it may have.
         seconds: How long it may take.
     """
@@ -72,7 +72,7 @@ async def read_form(
 
 
 def mask(token: str) -> str:
-    """Return a token that differs each time, so that compression cannot reveal it."""
+    """Return a token with a new mask, to keep compression from revealing it."""
     plain = token.encode()
     noise = secrets.token_bytes(len(plain))
     both = noise + bytes(one ^ other for one, other in zip(noise, plain, strict=True))
@@ -80,7 +80,7 @@ def mask(token: str) -> str:
 
 
 def unmask(masked: str) -> bytes:
-    """Return the token; something else if it was not masked here."""
+    """Return the token, or something else if it was not masked here."""
     try:
         both = base64.urlsafe_b64decode(masked.encode())
     except ValueError:

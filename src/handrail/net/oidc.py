@@ -35,7 +35,7 @@ from handrail import HandrailError, Refused, ToolFailed
 from handrail.net._url import Url, parse_url
 
 ALGORITHMS = ("ES256", "PS256", "RS256")
-"""How an ID token may be signed: by a private key of the provider. No ``none``, and no HMAC."""
+"""How an ID token may be signed: by a provider's private key. No ``none``, and no HMAC."""
 LOGIN_SECONDS = 600.0
 MAX_BYTES = 256 * 1024
 _METADATA_SECONDS = 3600.0
@@ -54,7 +54,7 @@ class OidcError(HandrailError):
 
 
 class LoginProof(NamedTuple):
-    """Three random texts. Only the browser of the person who signs in keeps them."""
+    """Three random texts. Only the browser of the person signing in stores them."""
 
     state: str
     nonce: str
@@ -63,7 +63,7 @@ class LoginProof(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class OidcClient:
-    """A client of one provider."""
+    """One provider's client."""
 
     issuer: str
     client_id: str
@@ -74,7 +74,7 @@ class OidcClient:
     _metadata: dict[str, Any] = field(default_factory=dict[str, Any], init=False)
     _read_at: float = field(default=float("-inf"), init=False)
     _used: dict[str, float] = field(default_factory=dict[str, float], init=False)
-    """States that were used, and when."""
+    """Used states, and when."""
 
     def __post_init__(self) -> None:
         self._check_url(self.issuer)
@@ -134,7 +134,7 @@ class OidcClient:
             "POST", metadata["token_endpoint"], dict(_FORM), body
         )
         token = await self._fetch(url, headers=headers, body=sent)
-        # read for each sign-in, so that a new key is known and an old one no longer counts
+        # read for each sign-in, to know a new key and forget an old one
         keys = await self._fetch(metadata["jwks_uri"])
         return self._check_token(token, keys, login.nonce)
 

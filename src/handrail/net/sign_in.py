@@ -13,7 +13,7 @@ from handrail.net.oidc import LOGIN_SECONDS, LoginProof, OidcClient, OidcError
 SESSION_SECONDS = 12 * 3600.0
 MAX_TARGET_CHARS = 1_000
 MAX_NAME_CHARS = 254
-"""An address of mail is not longer."""
+"""A mail address is not longer."""
 _SESSION_BYTES = 16
 
 
@@ -46,11 +46,11 @@ class SignIn:
     client_secret: str = field(repr=False)
     scopes: tuple[str, ...]
     groups: str
-    """The claim with the groups of the person."""
+    """The claim with the person's groups."""
     name: str
-    """The claim with the name of the person."""
+    """The claim with the person's name."""
     known: Collection[str]
-    """The groups that a session keeps. A cookie has room for 4 kB."""
+    """The groups a session stores. A cookie has room for 4 kB."""
     base: str
     https: bool
     key: bytes = field(repr=False)
@@ -93,12 +93,12 @@ class SignIn:
     async def finish(
         self, host: str, *, answer: Mapping[str, str], cookies: Mapping[str, str]
     ) -> Redirect:
-        """Take a browser back from the provider.
+        """Accept a browser returning from the provider.
 
         Args:
             host: The same as at the start.
-            answer: The query with which the browser came.
-            cookies: Its cookies. Without the one of the start, someone else began this.
+            answer: The query in the browser's request.
+            cookies: Its cookies. Without the one from the start, someone else began this.
         """
         kept = self._login.read(cookies)
         if not kept:
@@ -109,7 +109,7 @@ class SignIn:
         return Redirect(url, (self._begin(claims), self._login.end()))
 
     def read(self, cookies: Mapping[str, str]) -> SignedIn | None:
-        """Return the person who has the cookie of a session."""
+        """Return the person with a session's cookie."""
         found = self._session.read(cookies)
         if found[:1] != [self.issuer]:
             return None
@@ -117,7 +117,7 @@ class SignIn:
         return SignedIn(session, subject, name, tuple(groups))
 
     def end(self) -> str:
-        """Return the cookie that ends the session in this browser."""
+        """Return the cookie to end the session in this browser."""
         return self._session.end()
 
     def _begin(self, claims: Mapping[str, Any]) -> str:
@@ -129,11 +129,11 @@ class SignIn:
         return self._session.make(self.issuer, session, subject, name, *groups)
 
     def _address(self, host: str, path: str) -> str:
-        """Return a whole address of this site: no path leads to another host."""
+        """Return a whole address on this site: no path leads to another host."""
         return f"{'https' if self.https else 'http'}://{host}{self.base}{path}"
 
 
 def _clean(target: str) -> str:
-    """Return a path that begins with a slash and has room in a cookie."""
+    """Return a path beginning with a slash and fitting in a cookie."""
     plain = target.isascii() and target.isprintable() and len(target) <= MAX_TARGET_CHARS
     return target if plain and target.startswith("/") else "/"

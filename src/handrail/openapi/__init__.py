@@ -1,4 +1,4 @@
-"""Tools from an OpenAPI document: one for each operation of a service."""
+"""Tools from an OpenAPI document: one for each operation."""
 
 from typing import TYPE_CHECKING
 

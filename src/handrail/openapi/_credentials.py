@@ -1,4 +1,4 @@
-"""Adds credentials to a request. They come from variables or functions of the application."""
+"""Adds credentials to a request. They come from variables or functions in the application."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from handrail.openapi._operations import Operation
 from handrail.openapi._request import OutgoingRequest
 
 Secret: TypeAlias = str | Callable[[Context[Any]], str | Awaitable[str]]
-"""The environment variable of a secret, or a function that returns it for a call."""
+"""A secret's environment variable, or a function returning it for a call."""
 
 
 class Credentials:
-    """The security schemes of a document, each with where its secret comes from.
+    """A document's security schemes, each with its secret's source.
 
-    A secret is sent to ``servers`` only: a path or an operation of the document may name others.
-    Raises DefinitionError for a scheme that the document does not have.
+    A secret is sent to ``servers`` only: a path or an operation may name others. Raises
+    DefinitionError for a scheme missing from the document.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Credentials:
 
     @property
     def hidden(self) -> frozenset[tuple[str, str]]:
-        """Location and lower-case name of the parameters that hold a secret."""
+        """Location and lower-case name of the secret parameters."""
         return frozenset(
             (get_text(scheme, "in"), get_text(scheme, "name").lower())
             for scheme in self._schemes.values()
@@ -53,13 +53,13 @@ class Credentials:
         )
 
     def are_personal(self, operation: Operation) -> bool:
-        """Return whether a function makes the credentials of an operation, for each call."""
+        """Return whether a function makes an operation's credentials, for each call."""
         return any(callable(self._secrets[name]) for name in self._choose(operation))
 
     async def add(
         self, operation: Operation, request: OutgoingRequest, context: Context[Any]
     ) -> OutgoingRequest:
-        """Return a request with the first credentials that satisfy its operation.
+        """Return a request with the first credentials satisfying its operation.
 
         Raises Refused if they are not for its server.
         """

@@ -19,7 +19,7 @@ _MAX_DESCRIPTION = 600
 _MAX_HINT = 200
 _MAX_SPELLED = 100
 _MAX_PARTS = 400
-"""Parts of the schema of one operation. More never fit."""
+"""Parts in one operation's schema. More never fit."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _VAGUE = frozenset(
     "action call data do execute func function get handle handler helper invoke main misc perform "
@@ -27,11 +27,11 @@ _VAGUE = frozenset(
 )
 _VERBS = {"put": "replace", "post": "post", "patch": "update"}
 _STEPS = ((5, 300), (4, 200), (3, 160), (3, 80), (2, 120), (2, 60), (1, 60), (1, 0))
-"""Depth of the schema and characters of a description, from most to least."""
+"""Schema depth and description characters, from most to least."""
 
 
 def find_name(operation: Operation, taken: Container[str]) -> str:
-    """Return a name for the tool that no other has, and that every API accepts."""
+    """Return a unique tool name, valid in every API."""
     own = _to_name(get_text(operation.node, "operationId"))
     if not own or len(own) > _MAX_NAME or all(word in _VAGUE for word in own.split("_")):
         own = _name_of_path(operation)
@@ -59,7 +59,7 @@ def _name_of_path(operation: Operation) -> str:
 
 
 def describe_operation(operation: Operation) -> str:
-    """Return the description of a tool: what the operation does, and where."""
+    """Return a tool's description: what the operation does, and where."""
     node = operation.node
     summary = shorten(node.get("summary"), _MAX_DESCRIPTION // 2)
     more = shorten(node.get("description"), _MAX_DESCRIPTION)
@@ -72,14 +72,14 @@ def describe_operation(operation: Operation) -> str:
 
 
 def find_hint(operation: Operation) -> str:
-    """Return more words that a search can find the tool by."""
+    """Return more search words for the tool."""
     tags = [tag for tag in get_list(operation.node, "tags") if isinstance(tag, str)]
     number = "single one by id" if operation.path.endswith("}") else "list all many"
     return " ".join([number, *_WORD.findall(operation.path), *tags])[:_MAX_HINT]
 
 
 def find_schema(document: Document, operation: Operation, max_chars: int) -> dict[str, Any]:
-    """Return the schema of all arguments, in as much detail as fits."""
+    """Return the schema for all arguments, in as much detail as fits."""
     made: dict[str, Any] = {}
     for depth, text in _STEPS:
         schemas = Schemas(document, depth=depth, text=text, parts=_MAX_PARTS)
@@ -119,7 +119,7 @@ def _describe(
     *,
     text: int,
 ) -> dict[str, Any]:
-    """Return the schema of an argument with a description, which models always need."""
+    """Return an argument's schema with a description, which models always need."""
     words = shorten(parameter.description, text) or schema.get("description", "")
     if is_file(document, operation, parameter):
         for each in (schema, schema.get("items", {})):
@@ -131,7 +131,7 @@ def _describe(
 
 
 def is_file(document: Document, operation: Operation, parameter: Parameter) -> bool:
-    """Return whether an argument is the content of a file, or of several."""
+    """Return whether an argument is a file's content, or several files'."""
     if operation.body is None or operation.body.kind != "multipart":
         return False
     schema = merge(document, parameter.schema)

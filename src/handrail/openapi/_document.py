@@ -12,46 +12,46 @@ from urllib.parse import unquote
 from handrail import DefinitionError
 
 Node: TypeAlias = Mapping[str, Any]
-"""An object of the document. Its values have too many types to be worth naming."""
+"""An object in the document. Its values have too many types to be worth naming."""
 
 _VERSION = re.compile(r"3\.[01](\.|$)")
 _MAX_REFERENCES = 32
-"""References that lead to one another."""
+"""Maximum references in a row."""
 _MAX_OBJECTS = 5_000_000
-"""Objects that are read to make the tools, each as often as it is used."""
+"""Objects read to make the tools, each as often as it is used."""
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
 def is_node(value: object) -> TypeGuard[Node]:
-    """Return whether a value is an object of the document."""
+    """Return whether a value is an object in the document."""
     return isinstance(value, Mapping)
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Return whether a value is a list of the document."""
+    """Return whether a value is a list in the document."""
     return isinstance(value, list)
 
 
 def get_node(node: Node, key: str) -> Node:
-    """Return the object under a key; an empty one if there is none."""
+    """Return the object under a key, or an empty one."""
     value = node.get(key)
     return value if is_node(value) else {}
 
 
 def get_list(node: Node, key: str) -> list[Any]:
-    """Return the list under a key; an empty one if there is none."""
+    """Return the list under a key, or an empty one."""
     value = node.get(key)
     return value if is_list(value) else []
 
 
 def get_text(node: Node, key: str) -> str:
-    """Return the text under a key; an empty one if there is none."""
+    """Return the text under a key, or ""."""
     value = node.get(key)
     return value if isinstance(value, str) else ""
 
 
 class Document:
-    """An OpenAPI document of version 3.0 or 3.1. Raises DefinitionError for any other."""
+    """An OpenAPI 3.0 or 3.1 document. Raises DefinitionError for other versions."""
 
     def __init__(self, given: Node | str | bytes) -> None:
         self.root = _parse(given)
@@ -65,11 +65,11 @@ class Document:
 
     @property
     def title(self) -> str:
-        """The name of the service."""
+        """The service's name."""
         return get_text(get_node(self.root, "info"), "title") or "openapi"
 
     def resolve(self, value: object) -> Node:
-        """Return an object of the document, after local references; empty if there is none.
+        """Return an object in the document, after local references, or an empty one.
 
         Only references within the document are followed.
         """
@@ -85,7 +85,7 @@ class Document:
 
     @contextmanager
     def limited(self) -> Generator[None]:
-        """Read no more than a number of objects. Raises DefinitionError beyond that."""
+        """Limit the objects read. Raises DefinitionError beyond the limit."""
         self._objects_left = _MAX_OBJECTS
         try:
             yield
@@ -103,7 +103,7 @@ class Document:
             )
 
     def find(self, reference: str) -> object:
-        """Return the value that a reference within the document names; None if there is none."""
+        """Return the value a reference names within the document, or None."""
         if not reference.startswith("#/"):
             return None
         node: Any = self.root
@@ -113,7 +113,7 @@ class Document:
         return node
 
     def find_server(self, *nodes: Node) -> str:
-        """Return the URL of the first server of the first object that has one.
+        """Return the first server's URL from the first object with one.
 
         Variables have their default values.
         """

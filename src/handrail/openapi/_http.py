@@ -1,4 +1,4 @@
-"""Sends requests and reads responses within limits; the only module that imports httpx2."""
+"""Sends requests and reads responses within limits. The only module importing httpx2."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _SAFE = frozenset({"GET", "HEAD"})
 def guarded_client(
     guard: Guard = _DEFAULT_GUARD, *, verify: ssl.SSLContext | bool = True
 ) -> Client:
-    """Return a client that connects only to addresses that a guard allows.
+    """Return a client restricted to addresses the guard allows.
 
-    It keeps no cookies and no connections, and ignores proxy settings of the environment.
+    It stores no cookies and no connections, and ignores proxy settings in the environment.
     ``verify`` has the trusted certificates.
     """
     transport = _GuardedTransport(guard, verify)
@@ -48,7 +48,7 @@ def guarded_client(
 
 
 class _GuardedTransport(httpx2.AsyncBaseTransport):
-    """Resolves each name once, and connects to an address that the guard has checked."""
+    """Resolves each name once, and connects to an address checked by the guard."""
 
     def __init__(self, guard: Guard, verify: ssl.SSLContext | bool) -> None:  # noqa: FBT001
         self._guard = guard
@@ -56,7 +56,7 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
 
     @cached_property
     def _transport(self) -> httpx2.AsyncHTTPTransport:
-        # a connection is never kept, so it is never used for another host of the same address
+        # a connection is never reused, so never for another host at the same address
         limits = httpx2.Limits(max_keepalive_connections=0)
         return httpx2.AsyncHTTPTransport(verify=self._verify, trust_env=False, limits=limits)
 
@@ -81,7 +81,7 @@ def _bracket(host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Sends the requests of an operation."""
+    """Sends an operation's requests."""
 
     client: Client
     max_bytes: int
@@ -91,7 +91,7 @@ class Sender:
     """Whether a person can sign in again if the service refuses the credentials."""
 
     async def send(self, request: OutgoingRequest) -> Any:
-        """Return the content of the response. Raises a failure for the model to read."""
+        """Return the response's content. Raises a failure for the model to read."""
         asked = request.url
         for _ in range(_MAX_REDIRECTS + 1):
             response = await self._request(request)
@@ -157,7 +157,7 @@ class Sender:
 
 
 def _find_target(request: OutgoingRequest, response: Response) -> Url | None:
-    """Return the target of a redirect that can be followed; None if the response is not one."""
+    """Return the target of a redirect to follow, or None."""
     location = response.headers.get("location", "")
     if response.status not in _REDIRECTS or not location:
         return None

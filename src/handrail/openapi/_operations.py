@@ -1,4 +1,4 @@
-"""The operations of a document: for each, where its arguments go in the request."""
+"""A document's operations: for each, where its arguments go in the request."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _STYLES: dict[str, tuple[Style, ...]] = {
     "header": ("simple",),
     "cookie": ("form",),
 }
-"""The styles of each location, the default first."""
+"""Each location's styles, the default first."""
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OWN_HEADERS = frozenset(
     "accept accept-encoding authorization connection content-encoding content-length content-type "
     "cookie expect host keep-alive proxy-authorization te trailer transfer-encoding upgrade".split()
 )
-"""Headers that no argument sets: the request and the credentials decide about them."""
+"""Headers no argument sets: the request and the credentials decide about them."""
 _JSON = re.compile(r"application/(json|[\w.+-]+\+json)", re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
@@ -38,10 +38,10 @@ _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of an operation."""
+    """One operation argument."""
 
     argument: str
-    """The name that a model uses."""
+    """The name for the model."""
     name: str
     """The name in the request."""
     location: Location
@@ -51,22 +51,22 @@ class Parameter:
     style: Style = "simple"
     explode: bool = False
     content_type: str = ""
-    """For a part of a multipart body: its media type, if the document names one."""
+    """For a multipart body's part: its media type, if the document names one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The body of a request."""
+    """A request's body."""
 
     kind: BodyKind
     media_type: str
     whole: Parameter | None
-    """The argument that is the whole body; None if its properties are arguments."""
+    """The argument holding the whole body, or None if its properties are arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation of a document."""
+    """One operation in a document."""
 
     method: str
     path: str
@@ -74,7 +74,7 @@ class Operation:
     server: str
     node: Node
     parameters: tuple[Parameter, ...]
-    """Those of path, query, headers and cookies, and the properties of the body."""
+    """Path, query, header and cookie parameters, and the body's properties."""
     body: Body | None
 
     @property
@@ -92,7 +92,7 @@ def operations(document: Document, *, hidden: frozenset[tuple[str, str]]) -> Ite
                 yield _read(document, path, method, item, node, hidden=hidden)
 
 
-def _read(  # noqa: PLR0917  the parts of one place in the document
+def _read(  # noqa: PLR0917 the parts at one location in the document
     document: Document,
     path: str,
     method: str,
@@ -169,7 +169,7 @@ def _read_body(document: Document, node: Node) -> tuple[Body | None, list[Parame
 
 
 def _is_flat(kind: BodyKind, schema: Node, *, is_required: bool) -> bool:
-    """Return whether the properties of a body can be arguments, without loss."""
+    """Return whether a body's properties can be arguments, without loss."""
     if kind in ("form", "multipart"):
         return is_required or not schema.get("required")
     more = schema.get("additionalProperties")
@@ -194,7 +194,7 @@ def _read_fields(schema: Node, properties: dict[str, Any], encodings: Node) -> l
 
 
 def _read_media_type(encoding: Node) -> str:
-    """Return the first media type of a part; empty if there is none, or a pattern."""
+    """Return a part's first media type, or "" for none or a pattern."""
     first = get_text(encoding, "contentType").split(",")[0].strip()
     return first if _MEDIA_TYPE.fullmatch(first) else ""
 
@@ -246,4 +246,4 @@ _BODY: dict[BodyKind, str] = {
     "text": "The text to send.",
     "bytes": "The content to send, in base64.",
 }
-"""What the argument ``body`` is, by kind, in the order of preference."""
+"""Description for the argument ``body``, by kind, in preference order."""

@@ -1,4 +1,4 @@
-"""Makes the request of a call: one that goes where the document says, and nowhere else."""
+"""Makes a call's request: one going only where the document says."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from handrail.openapi._serialize import (
 )
 
 _MAX_DECODINGS = 8
-"""Times that a path is decoded to find what a server may see in it."""
+"""How often a path is decoded to find what a server may see in it."""
 _SEGMENT_ENDS = re.compile(r"[/\\;]")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _SAFE_PATH = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@%/]*")
@@ -33,7 +33,7 @@ _SAFE_PATH = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@%/]*")
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest:
-    """A request that is ready to be sent."""
+    """A request ready to send."""
 
     method: str
     url: Url
@@ -42,7 +42,7 @@ class OutgoingRequest:
 
 
 def find_base(operation: Operation, server: str | None) -> Url:
-    """Return the URL that an operation's path is added to. Raises DefinitionError."""
+    """Return the base URL for an operation's path. Raises DefinitionError."""
     given = operation.server if server is None else server
     try:
         base = parse_url(given)
@@ -57,7 +57,7 @@ def find_base(operation: Operation, server: str | None) -> Url:
 
 
 def find_trusted(document: Document, server: str | None, others: Iterable[str]) -> list[Url]:
-    """Return the servers that may get credentials. Raises DefinitionError."""
+    """Return the servers allowed to get credentials. Raises DefinitionError."""
     own = list_servers(document.root) if server is None else (server,)
     trusted = list[Url]()
     for url in own:
@@ -72,7 +72,7 @@ def find_trusted(document: Document, server: str | None, others: Iterable[str]) 
 
 
 def find_url(operation: Operation, base: Url, args: Mapping[str, Any]) -> Url:
-    """Return the URL of a call without its query. Raises Refused or ToolFailed."""
+    """Return a call's URL without its query. Raises Refused or ToolFailed."""
     path = operation.path
     for parameter in operation.parameters:
         if parameter.location == "path":
@@ -96,7 +96,7 @@ def _write_segment(parameter: Parameter, value: Any) -> str:
 
 
 def _check_segments(path: str) -> None:
-    """Refuse a path that a server may read as another one, however often it decodes it."""
+    """Reject a path a server may read as another one, however often it decodes it."""
     for _ in range(_MAX_DECODINGS):
         if any(segment in (".", "..") for segment in _SEGMENT_ENDS.split(path)):
             raise Refused("Not sent: an argument would lead to another path ('.' or '..').")
@@ -112,7 +112,7 @@ def _check_segments(path: str) -> None:
 def make_request(
     document: Document, operation: Operation, base: Url, args: Mapping[str, Any]
 ) -> OutgoingRequest:
-    """Return the request of a call. Raises Refused or ToolFailed."""
+    """Return a call's request. Raises Refused or ToolFailed."""
     try:
         return _make_request(document, operation, base, args)
     except UnicodeEncodeError:

@@ -16,7 +16,7 @@ from handrail import File, Image, ToolFailed, Transient, Unknown
 from handrail._support.visible import spell_out
 
 _MAX_MESSAGE_CHARS = 2_000
-"""Characters of the body of an error that a model gets."""
+"""Characters passed to a model from an error's body."""
 _MAX_DIGITS = 9
 _LATER = frozenset({429, 503})
 """The request was not processed, and can be sent again."""
@@ -36,7 +36,7 @@ class Response:
     """By lower-case name."""
     body: bytes
     is_cut: bool
-    """Whether the end of the body was not read."""
+    """Whether the body was truncated."""
 
     @property
     def status_text(self) -> str:
@@ -44,7 +44,7 @@ class Response:
         return f"{self.status} {_PHRASES.get(self.status, '')}".rstrip()
 
     def read_content(self) -> Any:
-        """Return the body as data, text, an image or a file; the status if it is empty."""
+        """Return the body as data, text, an image or a file, or the status if it is empty."""
         kind, charset = self._content_type()
         if not self.body:
             return f"Done: {self.status_text}."
@@ -56,7 +56,7 @@ class Response:
         return _read_json(text) if not kind or kind.endswith(("/json", "+json")) else text
 
     def make_failure(self, what: str, *, is_repeatable: bool) -> Exception:
-        """Return the failure that a status means, with the start of the body."""
+        """Return the failure for a status, with the start of the body."""
         _, charset = self._content_type()
         words = spell_out(self.body.decode(charset, "replace").strip())
         if len(words) > _MAX_MESSAGE_CHARS:
@@ -96,7 +96,7 @@ def _read_json(text: str) -> Any:
 
 
 def read_retry_after(after: str) -> float | None:
-    """Return the seconds of a ``Retry-After`` header, which has seconds or a date."""
+    """Return a ``Retry-After`` header in seconds. It has seconds or a date."""
     if after.isascii() and after.isdecimal():
         return float(after[:_MAX_DIGITS])
     try:

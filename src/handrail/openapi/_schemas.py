@@ -1,8 +1,7 @@
-"""JSON Schemas for the arguments of an operation, small enough for a model.
+"""JSON Schemas for an operation's arguments, small enough for a model.
 
-Schemas of OpenAPI 3.0 and 3.1 become JSON Schema 2020-12, without references. A property that only
-the server sets is omitted. Below a depth, an object says only which fields it has: the server
-validates again.
+OpenAPI 3.0 and 3.1 schemas become JSON Schema 2020-12, without references. A property set only by
+the server is omitted. Below a depth, an object lists only its fields: the server validates again.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _KEPT = tuple(
 _UNIONS = ("anyOf", "oneOf")
 _MAX_FIELDS_SHOWN = 12
 _MAX_MERGED = 200
-"""Parts of one ``allOf``, and of those in it."""
+"""Parts in one ``allOf``, including nested ones."""
 
 
 class TooLarge(Exception):
@@ -27,7 +26,7 @@ class TooLarge(Exception):
 
 
 class Schemas:
-    """Converts schemas for one operation, within a depth and a number of parts."""
+    """Converts one operation's schemas, within a depth and a maximum of parts."""
 
     def __init__(self, document: Document, *, depth: int, text: int, parts: int) -> None:
         self._document = document
@@ -98,7 +97,7 @@ class Schemas:
 
 
 def writable(document: Document, properties: Node) -> dict[str, Any]:
-    """Return the properties that a request can have: all but those that only the server sets."""
+    """Return the properties allowed in a request: all but those set only by the server."""
     return {
         name: schema
         for name, schema in properties.items()
@@ -137,8 +136,7 @@ def _summarize(made: dict[str, Any], node: Node) -> dict[str, Any]:
 def merge(document: Document, value: object) -> Node:
     """Return a schema with the parts of ``allOf`` merged into it.
 
-    If two parts say different things about one keyword, neither is kept, so that nothing is refused
-    that the server accepts.
+    If two parts differ about one keyword, neither is kept, to accept everything the server accepts.
     """
     node = document.resolve(value)
     if not get_list(node, "allOf"):
@@ -150,7 +148,7 @@ def merge(document: Document, value: object) -> Node:
 
 
 def _find_parts(document: Document, node: Node) -> list[Node]:
-    """Return a schema and all parts of its ``allOf``, each once, in their order."""
+    """Return a schema and all its ``allOf`` parts, each once, in their order."""
     found: dict[int, Node] = {}
     waiting: list[object] = [node]
     while waiting and len(found) < _MAX_MERGED:

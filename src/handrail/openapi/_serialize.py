@@ -28,12 +28,12 @@ def write_json(value: Any) -> str:
 
 
 def escape(value: Any) -> str:
-    """Return a value with every character percent-encoded that could have a meaning in a URL."""
+    """Percent-encode every character with a possible meaning in a URL."""
     return quote(write_text(value), safe="")
 
 
 def write_path(parameter: Parameter, value: Any) -> str:
-    """Return a value for a path, in the style of its parameter."""
+    """Return a value for a path, in its parameter's style."""
     if parameter.style == "matrix":
         return _write_matrix(parameter, value)
     joint = "." if parameter.style == "label" and parameter.explode else ","
@@ -111,7 +111,7 @@ def write_form(fields: Iterable[tuple[str, Any]]) -> bytes:
 def write_multipart(
     document: Document, fields: Iterable[tuple[Parameter, Any]]
 ) -> tuple[str, bytes]:
-    """Return the boundary and the body of a multipart form."""
+    """Return a multipart form's boundary and body."""
     parts: list[tuple[str, str, str, bytes]] = []
     for parameter, value in fields:
         schema = merge(document, parameter.schema)
@@ -140,14 +140,14 @@ def _write_part(parameter: Parameter, schema: Any, item: Any) -> tuple[str, str,
 
 
 def is_binary(schema: Any) -> bool:
-    """Return whether a schema means the content of a file."""
+    """Return whether a schema means a file's content."""
     return schema.get("format") == "binary" or (
         "contentMediaType" in schema and schema.get("contentEncoding") is None
     )
 
 
 def decode(argument: str, text: Any) -> bytes:
-    """Return the bytes of an argument in base64. Raises ToolFailed for any other text."""
+    """Return the bytes of a base64 argument. Raises ToolFailed for any other text."""
     try:
         return b64decode(write_text(text), validate=True)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Makes the tools of a document."""
+"""Makes a document's tools."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _HEADER = re.compile(r"[A-Za-z0-9-]+")
 _MAX_BYTES = 5 << 20
 _MAX_DIRECT_TOKENS = 10_000
 _MAX_TOOL_CHARS = 3_950
-"""Characters of a definition: a little less than lint accepts."""
+"""Characters in a definition: a little less than lint accepts."""
 
 
 def tools(  # noqa: PLR0913  each option has a default
@@ -65,19 +65,19 @@ def tools(  # noqa: PLR0913  each option has a default
 ) -> Toolset:
     """Return one tool for each operation of an OpenAPI document (3.0 or 3.1).
 
-    ``document`` is the parsed document, or its JSON text. ``client`` sends the requests; by
-    default, it is a ``guarded_client()``. ``server`` replaces the servers of the document.
+    ``document`` is the parsed document, or its JSON text. ``client`` sends the requests. By
+    default, it is a ``guarded_client()``. ``server`` replaces the document's servers.
 
-    ``credentials`` maps names of security schemes to environment variables, which are read for each
-    call, or to functions that get the ``Context`` of the call and return the secret. A function can
-    raise NeedsLogin; a status 401 does the same for it. They are sent to ``server``, or to the
-    servers of the whole document, and to ``credential_servers``: not to others that a path or an
-    operation names.
+    ``credentials`` maps security scheme names to environment variables, read for each call, or to
+    functions getting the call's ``Context`` and returning the secret. A function can raise
+    NeedsLogin, and a status 401 does the same for it. They are sent to ``server``, or to the whole
+    document's servers, and to ``credential_servers``: not to others named by a path or an
+    operation.
 
-    ``effects`` maps names of tools, or patterns such as ``search_*``, to their effect; the
-    first that matches applies. ``idempotent`` lists names or patterns of tools that can be called
-    twice without harm. With ``idempotency_header``, each call that is not a read has its key in
-    that header. ``retry`` applies to tools that read or are idempotent, ``timeout`` to all.
+    ``effects`` maps tool names, or patterns such as ``search_*``, to their effect. The first match
+    applies. ``idempotent`` lists names or patterns for tools safe to call twice. With
+    ``idempotency_header``, each call except reads has its key in that header. ``retry`` applies to
+    reading or idempotent tools, ``timeout`` to all.
 
     A response is read up to ``max_bytes``. If the definitions have more than ``defer_over`` tokens,
     the tools are deferred. Raises DefinitionError if the document cannot be used.
@@ -127,7 +127,7 @@ def _make_client() -> Client:
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """Settings of the application, which knows more than the document."""
+    """Application settings. The application knows more than the document."""
 
     effects: Mapping[str, Effect]
     idempotent: tuple[str, ...]
@@ -156,7 +156,7 @@ class _Choices:
         )
 
     def check(self, names: Iterable[str]) -> None:
-        """Raise DefinitionError for a pattern that no tool matches: it is misspelled."""
+        """Raise DefinitionError for a pattern matching no tool: it is misspelled."""
         known = list(names)
         for pattern in (*self.effects, *self.idempotent):
             if not any(fnmatchcase(name, pattern) for name in known):
@@ -165,7 +165,7 @@ class _Choices:
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """Makes the tools of one document."""
+    """Makes one document's tools."""
 
     document: Document
     client: Client
@@ -206,7 +206,7 @@ class _Service:
         def touches(**args: Any) -> Access:
             try:
                 return Access(spec.effect, find_url(operation, base, args).resource)
-            except (Refused, ToolFailed):  # the call will fail; the policy must expect any path
+            except (Refused, ToolFailed):  # the call will fail, and the policy must expect any path
                 return Access(spec.effect, base._replace(path="/").resource)
 
         def headline(**args: Any) -> str:

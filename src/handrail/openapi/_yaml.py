@@ -1,4 +1,4 @@
-"""Reads a document in YAML as JSON values; the only module here that imports PyYAML.
+"""Reads a YAML document as JSON values. The only module here importing PyYAML.
 
 A plain scalar has a type only as JSON writes it: ``no`` and ``2026-01-01`` stay text.
 """
@@ -25,7 +25,7 @@ _WORDS = {
 
 
 def read_yaml(text: str | bytes) -> Any:
-    """Return the values of a document. Raises DefinitionError."""
+    """Return a document's values. Raises DefinitionError."""
     try:
         node: Any = _COMPOSE(text, yaml.SafeLoader)
         return None if node is None else _read(node, set())
@@ -34,7 +34,7 @@ def read_yaml(text: str | bytes) -> Any:
 
 
 def _read(node: Any, seen: set[int]) -> Any:
-    """Return the value of a node. A part that is used twice would grow without a limit."""
+    """Return a node's value. A part used twice would grow without a limit."""
     if isinstance(node, yaml.ScalarNode):
         return _read_scalar(node)
     if id(node) in seen:

@@ -1,7 +1,7 @@
 """Convert tools, messages and responses to and from model APIs: plain dicts, no I/O, no SDK.
 
 There is one module for each API, all with the same functions: ``anthropic``, ``openai_chat``,
-``openai_responses`` and ``gemini``. ``PROVIDERS`` has an entry for each of them.
+``openai_responses`` and ``gemini``. ``PROVIDERS`` has an entry for each.
 """
 
 from handrail.providers._offer import ToolSearch

@@ -1,7 +1,7 @@
-"""Which tools a request offers: direct ones, the one that finds others, and those it has found.
+"""Tools in a request: direct ones, the finder, and the ones it has found.
 
-Never the whole catalogue: a deferred tool is sent after a search has found it, and from then on in
-the order of the finds. So what was sent before a find is the beginning of what is sent after it.
+Never the whole catalogue: a deferred tool is sent once a search has found it, and from then on in
+find order. So everything sent before a find is the beginning of everything sent after it.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ ToolSearch: TypeAlias = Literal["native", "hosted", "plain"]
 """How deferred tools get to a model.
 
 With ``"native"``, the API loads what your search found. With ``"hosted"``, the provider searches.
-With ``"plain"``, tools that were found are sent like all others.
+With ``"plain"``, found tools are sent like all others.
 """
 
 
 class Definitions(NamedTuple):
-    """The tools of a request in an API's format, in the order in which they are sent."""
+    """A request's tools in an API's format, in sending order."""
 
     direct: list[dict[str, Any]]
     finder: list[dict[str, Any]]
-    """The tool that finds deferred ones, if there is one."""
+    """The tool for finding deferred ones, if any."""
     deferred: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedTools:
-    """The tools of a set, by how a model gets them.
+    """A set's tools, by how a model gets them.
 
-    Without a tool that finds deferred ones, these are sent like all others. Without a deferred
-    tool, there is nothing to find.
+    Without a finder, deferred tools are sent like all others. Without a deferred tool, there is
+    nothing to find.
     """
 
     form: ToolFormat
@@ -50,8 +50,8 @@ class OfferedTools:
     def encode(self, loaded: Iterable[str]) -> Definitions:
         """Convert the direct tools, the finder, and deferred ones with these names in this order.
 
-        Tools that cannot be sent are skipped. An API may limit how much it enforces in all tools
-        together. Direct tools with ``strict="on"`` come first. A tool over the limit is sent
+        Tools the API does not support are skipped. An API may limit how much it enforces in all
+        tools together. Direct tools with ``strict="on"`` come first. A tool over the limit is sent
         without ``strict``.
         """
         first = (*self.direct, *(() if self.finder is None else (self.finder,)))
@@ -84,7 +84,7 @@ class OfferedTools:
 def make_offer(
     tools: Toolset | Iterable[Spec], form: ToolFormat, search: ToolSearch = "native"
 ) -> OfferedTools:
-    """Return how the tools of a set are offered. A hosted search needs no tool that finds."""
+    """Return how a set's tools are offered. A hosted search needs no finder."""
     hosted = search == "hosted"
     if isinstance(tools, Toolset):
         specs = tools.specs
@@ -98,27 +98,27 @@ def make_offer(
 
 
 def _find_sent(specs: Iterable[Spec], form: ToolFormat) -> Iterator[Spec]:
-    """Yield the tools that find others and can be sent."""
+    """Yield the finders an API supports."""
     for spec in specs:
         if spec.exposure is Exposure.SEARCH and isinstance(compile_tool(spec, form), CompiledTool):
             yield spec
 
 
 class Found(NamedTuple):
-    """The definitions of the tools that a result has found."""
+    """Definitions for the tools a result has found."""
 
     new: list[dict[str, Any]]
     all: list[dict[str, Any]]
-    """Also those that an earlier result had found."""
+    """Includes those an earlier result had found."""
 
 
 class Finds:
-    """The deferred tools that a history has found so far."""
+    """The deferred tools a history has found so far."""
 
     def __init__(self, offer: OfferedTools, turns: Iterable[PlacedMessage] = ()) -> None:
         self.loaded: set[str] = set()
         self.hosted: set[str] = set()
-        """The names in the API of tools that the provider's own search has found."""
+        """Names in the API for tools found by the provider's own search."""
         self._offer = offer
         self._searches = {
             (turn.at - 1, call.id)
@@ -138,7 +138,7 @@ class Finds:
         return (at, call.id) in self._searches
 
     def take(self, result: Result) -> Found:
-        """Return the definitions of the tools in a result: new ones, and those found before."""
+        """Return the definitions for a result's tools: new ones, and those found before."""
         deferred, taken = self._offer.deferred, dict[str, dict[str, Any]]()
         for name in () if result.failure else result.found:
             if name in deferred:

@@ -1,4 +1,4 @@
-"""The table of providers: each API with its prefix, SDK, keys and address."""
+"""Provider table: each API with its prefix, SDK, keys and address."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """An API of a provider, and what you need to use it."""
+    """A provider's API, and what you need to use it."""
 
     api: str
     """The API: a module in ``handrail.providers`` and a function in ``handrail.models``."""
     name: str
     """The provider's name, for messages."""
     prefix: str
-    """The prefix of a model name, as in ``openai:NAME``."""
+    """Model name prefix, as in ``openai:NAME``."""
     extra: str
-    """The extra of handrail that installs the provider's SDK."""
+    """handrail extra for installing the provider's SDK."""
     keys: tuple[str, ...]
-    """Environment variables with the API key. The SDK reads them; one is enough."""
+    """Environment variables with the API key. The SDK reads them, and one is enough."""
     server: str
-    """The address of the provider's API. ``handrail doctor`` checks the connection to it."""
+    """The provider API's address. ``handrail doctor`` checks the connection to it."""
 
     @property
     def cli_name(self) -> str:

@@ -23,21 +23,21 @@ class CompiledTool:
     """A tool in an API's format."""
 
     definition: dict[str, Any]
-    """An entry of the ``tools`` of a request."""
+    """An entry in a request's ``tools``."""
     losses: tuple[str, ...] = ()
-    """Messages about everything that the API cannot represent."""
+    """Messages about everything the API cannot represent."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedTool:
-    """A tool that cannot be sent to an API, and the reason. The other tools are sent."""
+    """A tool an API does not support, and the reason. The other tools are sent."""
 
     name: str
     reason: str
 
 
 class StrictBudget(NamedTuple):
-    """How much an API enforces in all tools of a request together."""
+    """How much an API enforces in all of a request's tools together."""
 
     requested: Load
     """For tools with ``strict="on"``."""
@@ -49,7 +49,7 @@ class ToolFormat(NamedTuple):
     """How an API represents tools."""
 
     subset: SchemaSupport
-    """The part of JSON Schema that it supports."""
+    """The part of JSON Schema it supports."""
     write: Callable[[Spec, Fitted], CompiledTool]
     strict_budget: StrictBudget | None = None
 
@@ -70,7 +70,7 @@ _SENT_ALWAYS = "exposure: sent in every request, because nothing is sent that co
 
 
 def _fit(spec: Spec, subset: SchemaSupport) -> Fitted:
-    """Compile the schema, strict if that is wanted and possible. Raises UnsupportedSchema."""
+    """Compile the schema, in strict mode if wanted and possible. Raises UnsupportedSchema."""
     if subset.strict is not None and spec.strict != "off":
         try:
             fitted = compile_arguments(spec.input_schema, subset, strict=True)
@@ -87,18 +87,18 @@ def _fit(spec: Spec, subset: SchemaSupport) -> Fitted:
 
 
 def base_fields(spec: Spec) -> dict[str, Any]:
-    """Return the fields that every API has: the name and, if there is one, the description."""
+    """Return the fields common to every API: the name and, if there is one, the description."""
     name = {"name": api_name(spec.name)}
     return {**name, "description": clean_text(spec.description)} if spec.description else name
 
 
 def deferral_losses(spec: Spec) -> tuple[str, ...]:
-    """Return the loss for a deferred tool that is sent like any other."""
+    """Return the loss for a deferred tool sent like any other."""
     return (_SENT_ALWAYS,) if spec.exposure is Exposure.DEFERRED else ()
 
 
 def sure_examples(spec: Spec, fitted: Fitted, losses: list[str]) -> list[Any]:
-    """Return the examples that certainly match the schema. Any other would fail every request."""
+    """Return the examples proven to match the schema. Any other would fail every request."""
     definitions = definitions_of(fitted.schema)
     examples: list[Any] = []
     for number, example in enumerate(spec.examples, 1):

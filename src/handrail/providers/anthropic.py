@@ -66,7 +66,7 @@ __all__ = [
 
 _HOSTED = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 _EMPTY = {"type": "text", "text": "[This message is empty.]"}
-"""The block in place of a prompt that is empty or only whitespace, which the API rejects."""
+"""Block replacing an empty or whitespace-only prompt, which the API rejects."""
 _THOUGHTS = frozenset(("thinking", "redacted_thinking"))
 
 
@@ -99,18 +99,18 @@ def compile(tool: Tool[..., Any] | Spec) -> CompiledTool | UnsupportedTool:  # n
 def encode_tools(
     tools: Toolset | Iterable[Spec], *, loaded: Iterable[str] = (), search: ToolSearch = "native"
 ) -> list[BodyPart]:
-    """Return the ``tools`` of a request: direct tools by name, then those that were found.
+    """Return a request's ``tools``: direct tools by name, then found ones.
 
-    Tools that cannot be sent are skipped.
+    Tools the API does not support are skipped.
 
     Args:
         tools: The tools. Deferred ones are sent only if they are loaded, or if nothing finds them.
-        loaded: The names that ``find_loaded_tools`` returns for the messages.
+        loaded: The names ``find_loaded_tools`` returns for the messages.
         search: How deferred tools get to the model. With ``"native"``, the API loads what your
-            search found. With ``"hosted"``, the provider searches: it gets all deferred tools, also
-            those that your policy denies to this user. With ``"plain"``, those that were found are
-            sent like all others, for models and servers that can do nothing else.
-            With ``"native"``, pass the tools to ``encode_messages`` too.
+            search found. With ``"hosted"``, the provider searches: it gets all deferred tools,
+            including those your policy denies to this user. With ``"plain"``, found tools are sent
+            like all others, for models and servers without other support. With ``"native"``, pass
+            the tools to ``encode_messages`` too.
     """
     offer = make_offer(tools, _TOOLS, search)
     direct, finder, found = offer.encode(sorted(offer.deferred) if search == "hosted" else loaded)
@@ -123,29 +123,29 @@ def encode_tools(
 def encode_messages(
     messages: Sequence[Message], *, system: str = "", tools: Toolset | Iterable[Spec] = ()
 ) -> BodyPart:
-    """Return the ``messages`` of a request, ``system`` if given, and ``container`` if one is used.
+    """Return a request's ``messages``, ``system`` if given, and ``container`` if one is used.
 
-    A container is where the provider runs code. Its id is in the latest reply that used one.
-    Pass the tools if some of them are deferred: a result then refers to the tools that it found.
+    A container is where the provider runs code. Its id is in the latest reply with one. Pass the
+    tools if some are deferred: a result then refers to the tools it found.
     """
     written = _write_messages(messages, Losses(API), tools)
     return {"system": sendable(system), **written} if system else written
 
 
 def encode_result(result: Result) -> BodyPart:
-    """Convert one result to a ``tool_result`` block for the content of a ``user`` message."""
+    """Convert one result to a ``tool_result`` block for a ``user`` message's content."""
     return _result(fit_id(result.call_id, 0, MAX_ID_CHARS), result, Losses(API))
 
 
 def losses(messages: Sequence[Message], *, tools: Toolset | Iterable[Spec] = ()) -> tuple[str, ...]:
-    """Return a message for everything in a history that this API cannot represent."""
+    """Return a message for everything this API cannot represent in a history."""
     return find_losses(partial(_write_messages, tools=tools), messages, API)
 
 
 def decode_stream(
     events: AsyncIterable[Data], *, names: Names = NO_NAMES
 ) -> AsyncIterator[StreamItem]:
-    """Convert a stream of events: text as it arrives, each complete call, then the reply."""
+    """Convert an event stream: text as it arrives, each complete call, then the reply."""
     return stream_items(Stream(names=names), events)
 
 
@@ -189,7 +189,7 @@ def _prompt(prompt: Prompt, lost: Losses) -> list[BodyPart]:
 def _write_reply(
     reply: Reply, turn: PlacedMessage, lost: Losses
 ) -> tuple[list[BodyPart], BodyPart]:
-    """Return the blocks of a reply, and the fields of a request that continue it."""
+    """Return a reply's blocks, and the request fields to continue it."""
     content: list[BodyPart] = []
     container: BodyPart = {}
     for part, fields in parts_with_fields(reply, lost):
@@ -245,10 +245,10 @@ def _result(call_id: str, result: Result, lost: Losses) -> BodyPart:
 
 
 def _references(call_id: str, result: Result, found: list[BodyPart], lost: Losses) -> BodyPart:
-    """Write a result that found tools. The API refuses other blocks beside the references.
+    """Write a result with found tools. The API rejects other blocks next to the references.
 
-    It takes a reference to a tool that was found before: a model reads what this search found.
-    Text after the result would be a new message of the user, and end the model's reasoning.
+    It accepts references to tools found before: a model reads what this search found. Text after
+    the result would be a new user message, and end the model's reasoning.
     """
     lost.add_found(result)
     content = [{"type": "tool_reference", "tool_name": tool["name"]} for tool in found]

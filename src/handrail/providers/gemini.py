@@ -84,13 +84,13 @@ def compile(tool: Tool[..., Any] | Spec) -> CompiledTool | UnsupportedTool:  # n
 
 
 def encode_tools(tools: Toolset | Iterable[Spec], *, loaded: Iterable[str] = ()) -> list[BodyPart]:
-    """Return the ``functionDeclarations``: direct tools by name, then those that were found.
+    """Return the ``functionDeclarations``: direct tools by name, then found ones.
 
-    Tools that cannot be sent are skipped.
+    Tools the API does not support are skipped.
 
     Args:
         tools: The tools. Deferred ones are sent only if they are loaded, or if nothing finds them.
-        loaded: The names that ``find_loaded_tools`` returns for the messages, in this order.
+        loaded: The names ``find_loaded_tools`` returns for the messages, in this order.
     """
     direct, finder, found = make_offer(tools, _TOOLS).encode(loaded)
     return [*direct, *finder, *found]
@@ -102,9 +102,9 @@ def encode_messages(
     system: str = "",
     tools: Toolset | Iterable[Spec] = (),  # noqa: ARG001  as in all formats
 ) -> BodyPart:
-    """Return the ``contents`` of a request, and ``systemInstruction`` if ``system`` is given.
+    """Return a request's ``contents``, and ``systemInstruction`` if ``system`` is given.
 
-    The tools change nothing here: some other APIs need them to write what a search found.
+    The tools change nothing here: some other APIs need them to write search results.
     """
     written = _write_messages(messages, Losses(API))
     if not system:
@@ -123,14 +123,14 @@ def losses(
     *,
     tools: Toolset | Iterable[Spec] = (),  # noqa: ARG001  as in all formats
 ) -> tuple[str, ...]:
-    """Return a message for everything in a history that this API cannot represent."""
+    """Return a message for everything this API cannot represent in a history."""
     return find_losses(_write_messages, messages, API)
 
 
 def decode_stream(
     events: AsyncIterable[Data], *, names: Names = NO_NAMES
 ) -> AsyncIterator[StreamItem]:
-    """Convert a stream of responses: text as it arrives, each complete call, then the reply."""
+    """Convert a response stream: text as it arrives, each complete call, then the reply."""
     return stream_items(Stream(names=names), events)
 
 
@@ -155,7 +155,7 @@ def _write_messages(messages: Sequence[Message], lost: Losses) -> list[BodyPart]
 
 
 def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPart]:
-    """Write the parts of a reply. A signature without text is sent with the part after it."""
+    """Write a reply's parts. A signature without text is sent with the part after it."""
     parts: list[BodyPart] = []
     signature = ""
     for part, fields in parts_with_fields(reply, lost):
@@ -167,7 +167,7 @@ def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPa
             written: BodyPart = {"text": lost.text(part.text), "thought": True}
         else:
             written = _write_part(part, fields, turn, lost)
-        if isinstance(part, Opaque) and signature:  # the signature of an opaque part is in it
+        if isinstance(part, Opaque) and signature:  # an opaque part contains its signature
             parts += _with_signature({"text": ""}, signature)
             signature = ""
         if written:
@@ -180,7 +180,7 @@ def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPa
 def _write_part(
     part: ReplyPart | None, fields: BodyPart, turn: PlacedMessage, lost: Losses
 ) -> BodyPart:
-    """Write one part of a reply, or nothing if it cannot be sent."""
+    """Write one reply part, or nothing if the API does not support it."""
     match part:
         case None:
             return lost.fields(fields)
@@ -202,7 +202,7 @@ def _with_signature(part: BodyPart, signature: str) -> list[BodyPart]:
 
 
 def _sign_calls(parts: list[BodyPart]) -> list[BodyPart]:
-    """Sign the calls of another model. Newer models reject calls without a signature."""
+    """Sign another model's calls. Newer models reject calls without a signature."""
     calls = [part for part in parts if "functionCall" in part]
     if calls and not any("thoughtSignature" in part for part in calls):
         calls[0]["thoughtSignature"] = UNSIGNED

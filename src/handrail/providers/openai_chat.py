@@ -72,10 +72,10 @@ __all__ = [
 API: Final = _API
 MAX_CALL_ID_CHARS = 40
 _MAX_DESCRIPTION_CHARS = 1024
-"""The length that every server of this API accepts."""
+"""The length accepted by every server for this API."""
 
 _CALL_FIELDS = frozenset(("extra_content", "provider_specific_fields"))
-"""Fields of a call that servers want back: a signature of Gemini is in them."""
+"""Call fields servers want back: they include a Gemini signature."""
 _MESSAGE_FIELDS = _CALL_FIELDS | {"audio", "reasoning_details", "thinking_blocks"}
 
 
@@ -104,13 +104,13 @@ def compile(tool: Tool[..., Any] | Spec) -> CompiledTool | UnsupportedTool:  # n
 
 
 def encode_tools(tools: Toolset | Iterable[Spec], *, loaded: Iterable[str] = ()) -> list[BodyPart]:
-    """Return the ``tools`` of a request: direct tools by name, then those that were found.
+    """Return a request's ``tools``: direct tools by name, then found ones.
 
-    Tools that cannot be sent are skipped.
+    Tools the API does not support are skipped.
 
     Args:
         tools: The tools. Deferred ones are sent only if they are loaded, or if nothing finds them.
-        loaded: The names that ``find_loaded_tools`` returns for the messages, in this order.
+        loaded: The names ``find_loaded_tools`` returns for the messages, in this order.
     """
     direct, finder, found = make_offer(tools, _TOOLS).encode(loaded)
     return [*direct, *finder, *found]
@@ -122,9 +122,9 @@ def encode_messages(
     system: str = "",
     tools: Toolset | Iterable[Spec] = (),  # noqa: ARG001  as in all formats
 ) -> BodyPart:
-    """Return the ``messages`` of a request. A system prompt becomes the first message.
+    """Return a request's ``messages``. A system prompt becomes the first message.
 
-    The tools change nothing here: some other APIs need them to write what a search found.
+    The tools change nothing here: some other APIs need them to write search results.
     """
     first: list[BodyPart] = [{"role": "system", "content": sendable(system)}] if system else []
     return {"messages": first + _write_messages(messages, Losses(API))}
@@ -149,14 +149,14 @@ def losses(
     *,
     tools: Toolset | Iterable[Spec] = (),  # noqa: ARG001  as in all formats
 ) -> tuple[str, ...]:
-    """Return a message for everything in a history that this API cannot represent."""
+    """Return a message for everything this API cannot represent in a history."""
     return find_losses(_write_messages, messages, API)
 
 
 def decode_stream(
     events: AsyncIterable[Data], *, names: Names = NO_NAMES
 ) -> AsyncIterator[StreamItem]:
-    """Convert a stream of chunks: text as it arrives, each complete call, then the reply."""
+    """Convert a chunk stream: text as it arrives, each complete call, then the reply."""
     return stream_items(Stream(names=names), events)
 
 
@@ -183,7 +183,7 @@ def _plain(content: list[BodyPart]) -> str | list[BodyPart]:
 
 @dataclass(slots=True)
 class _Written:
-    """The parts of a reply, in the places that a message has for them."""
+    """A reply's parts, in a message's fields for them."""
 
     thoughts: list[Reasoning] = field(default_factory=list[Reasoning])
     texts: list[str] = field(default_factory=list[str])
@@ -235,7 +235,7 @@ def _sort_parts(reply: Reply, turn: PlacedMessage, lost: Losses) -> _Written:
 
 
 def _message_fields(fields: BodyPart) -> BodyPart:
-    """Return fields of a reply as they are sent back: audio only by its id."""
+    """Return a reply's fields as sent back: audio only by its id."""
     if "audio" in fields:
         fields["audio"] = {"id": text_at(object_at(fields, "audio"), "id")}
     return fields

@@ -80,7 +80,7 @@ _OFFICE = frozenset(
 )
 _HOSTED = {"type": "tool_search"}
 _STORED = frozenset(("id", "status"))
-"""Fields of an item that refer to the provider's store. Without the store they are refused."""
+"""Item fields referring to the provider's store. Without the store they are rejected."""
 
 
 def _write_tool(spec: Spec, fitted: Fitted) -> CompiledTool:
@@ -103,9 +103,9 @@ def _write_function(spec: Spec, fitted: Fitted) -> CompiledTool:
 
 
 def _write_search(spec: Spec) -> CompiledTool:
-    """Write the tool that finds others: it has no name, and its schema is never enforced.
+    """Write the finder: it has no name, and its schema is never enforced.
 
-    The API refuses one without a description.
+    The API rejects one without a description.
     """
     schema, losses = describe_examples(
         spec, compile_arguments(spec.input_schema, OPENAI, strict=False)
@@ -133,19 +133,18 @@ def compile(tool: Tool[..., Any] | Spec) -> CompiledTool | UnsupportedTool:  # n
 def encode_tools(
     tools: Toolset | Iterable[Spec], *, loaded: Iterable[str] = (), search: ToolSearch = "native"
 ) -> list[BodyPart]:
-    """Return the ``tools`` of a request: direct tools by name, then the search for deferred ones.
+    """Return a request's ``tools``: direct tools by name, then the search for deferred ones.
 
-    Tools that cannot be sent are skipped.
+    Tools the API does not support are skipped.
 
     Args:
         tools: The tools. Deferred ones are sent only if nothing finds them, or as ``search`` says.
-        loaded: The names that ``find_loaded_tools`` returns for the messages.
+        loaded: The names ``find_loaded_tools`` returns for the messages.
         search: How deferred tools get to the model. With ``"native"``, the API loads what your
-            search found. With ``"hosted"``, the provider searches: it gets all deferred tools, also
-            those that your policy denies to this user. With ``"plain"``, those that were found are
-            sent like all others, for models and servers that can do nothing else.
-            With ``"native"``, pass the tools to ``encode_messages``: the messages have those that
-            were found.
+            search found. With ``"hosted"``, the provider searches: it gets all deferred tools,
+            including those your policy denies to this user. With ``"plain"``, found tools are sent
+            like all others, for models and servers without other support. With ``"native"``, pass
+            the tools to ``encode_messages``: found tools are in the messages.
     """
     offer = make_offer(tools, _PLAIN if search == "plain" else _TOOLS, search)
     named: Mapping[ToolSearch, Iterable[str]] = {"hosted": sorted(offer.deferred), "plain": loaded}
@@ -158,29 +157,28 @@ def encode_tools(
 def encode_messages(
     messages: Sequence[Message], *, system: str = "", tools: Toolset | Iterable[Spec] = ()
 ) -> BodyPart:
-    """Return the ``input`` of a request, and ``instructions`` if ``system`` is given.
+    """Return a request's ``input``, and ``instructions`` if ``system`` is given.
 
-    Pass the tools if some of them are deferred: the output of a search then has the definitions of
-    those that it found.
+    Pass the tools if some are deferred: a search's output then contains the definitions it found.
     """
     written = _write_messages(messages, Losses(API), tools)
     return {"instructions": sendable(system), "input": written} if system else {"input": written}
 
 
 def encode_result(result: Result) -> BodyPart:
-    """Convert one result to a ``function_call_output`` item of the input."""
+    """Convert one result to a ``function_call_output`` input item."""
     return _result(fit_id(result.call_id, 0, MAX_ID_CHARS), result, Losses(API))
 
 
 def losses(messages: Sequence[Message], *, tools: Toolset | Iterable[Spec] = ()) -> tuple[str, ...]:
-    """Return a message for everything in a history that this API cannot represent."""
+    """Return a message for everything this API cannot represent in a history."""
     return find_losses(partial(_write_messages, tools=tools), messages, API)
 
 
 def decode_stream(
     events: AsyncIterable[Data], *, names: Names = NO_NAMES
 ) -> AsyncIterator[StreamItem]:
-    """Convert a stream of events: text as it arrives, each complete call, then the reply."""
+    """Convert an event stream: text as it arrives, each complete call, then the reply."""
     return stream_items(Stream(names=names), events)
 
 
@@ -244,9 +242,9 @@ def _write_call(
 
 
 def _in_namespace(call: Call | TruncatedCall, fields: BodyPart, finds: Finds) -> BodyPart:
-    """Return the fields of a call. The API has each tool that was found in a namespace of its name.
+    """Return a call's fields. The API puts each found tool in a namespace with its name.
 
-    It refuses a call without its namespace, and a namespace of a tool that no output defines.
+    It rejects a call without its namespace, and a namespace whose tool no output defines.
     """
     own = {"namespace": call_name(call)}
     if call.name in finds.loaded:
@@ -259,9 +257,9 @@ def _in_namespace(call: Call | TruncatedCall, fields: BodyPart, finds: Finds) ->
 def _write_results(
     results: ToolResults, turn: PlacedMessage, finds: Finds, lost: Losses
 ) -> list[BodyPart]:
-    """Write the results, then the text of searches that found nothing, or a tool again.
+    """Write the results, then the text of searches finding no tool, or a tool again.
 
-    Their outputs have no text, and the API refuses a tool that is loaded twice.
+    Their outputs have no text, and the API rejects tools loaded twice.
     """
     outputs: list[BodyPart] = []
     texts: list[BodyPart] = []
@@ -290,7 +288,7 @@ def _search_text(call_id: str, result: Result, lost: Losses) -> list[BodyPart]:
 
 
 def _message(text: str, fields: BodyPart) -> BodyPart:
-    """Write text of a model. Annotations belong to its content, all other fields to the message."""
+    """Write model text. Annotations belong to its content, all other fields to the message."""
     message: BodyPart = {"type": "message", "role": "assistant", "content": text}
     others = {name: value for name, value in fields.items() if name != "annotations"}
     if "annotations" in fields:

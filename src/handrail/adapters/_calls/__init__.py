@@ -1,1 +1,1 @@
-"""The options of a framework's calls, and the form of their results."""
+"""Options for a framework's calls, and the form for their results."""

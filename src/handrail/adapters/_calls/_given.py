@@ -1,4 +1,4 @@
-"""Principal, deps and metadata of calls: values, or functions of what the framework passes."""
+"""Calls' principal, deps and metadata: values, or functions taking the framework's object."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ H = TypeVar("H")
 
 
 class Given(TypedDict, Generic[H], total=False):
-    """The options of calls. A function is called with what the framework passes."""
+    """Call options. A function gets the framework's object."""
 
     principal: str | Callable[[H], str | None] | None
     """The user on whose behalf calls are made."""
     deps: Callable[[H], object] | object
-    """Objects for the tools, in place of those of the framework."""
+    """Objects for the tools, replacing the framework's."""
     metadata: Mapping[str, Json] | Callable[[H], Mapping[str, Json]]
     """More facts for policies, hooks and tools."""
 
 
 class Values(TypedDict, total=False):
-    """The options of all calls, for a framework that passes nothing."""
+    """Options for all calls, for a framework passing nothing."""
 
     principal: str | None
     """The user on whose behalf calls are made."""
@@ -45,9 +45,9 @@ class TurnFacts(Generic[H]):
         self._executor, self._place, self._given = executor, place, dict(given)
 
     def read(self, passed: H | None, **defaults: Any) -> dict[str, Any]:
-        """Return the options of a turn. Raises DefinitionError if a tool needs deps without any.
+        """Return a turn's options. Raises DefinitionError if a tool needs deps without any.
 
-        Outside of a run, a framework may pass nothing. Then only values are read.
+        Outside a run, a framework may pass nothing. Then only values are read.
         """
         chosen = dict(defaults)
         for name, value in self._given.items():
@@ -72,6 +72,6 @@ def check_values(executor: Executor, place: str, given: Mapping[str, Any]) -> di
 
 
 def check_names(place: str, given: Mapping[str, Any]) -> None:
-    """Refuse options that do not exist."""
+    """Reject unknown options."""
     if unknown := sorted(given.keys() - Values.__annotations__.keys()):
         raise TypeError(f"{place} has no option {unknown[0]!r}.")

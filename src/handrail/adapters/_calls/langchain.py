@@ -1,4 +1,4 @@
-"""Results as messages of LangChain, and calls that its callbacks hear of."""
+"""Results as LangChain messages, and calls reported to its callbacks."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ class ToolRun:
             """The context to run the call in: what it starts is below it in a trace."""
 
     async def tell(self, work: Coroutine[Any, Any, ToolMessage]) -> ToolMessage:
-        """Run the call, and tell of its end."""
+        """Run the call, and report its end."""
         try:
             message = await coro_with_context(work, self.context)
-        except Exception as error:  # such as the interrupt of a graph
+        except Exception as error:  # such as a graph's interrupt
             await self.fail(error)
             raise
         await self.end(message)
         return message
 
     async def end(self, message: ToolMessage) -> None:
-        """Tell that the call has ended, or that it has failed."""
+        """Report the call's end or failure."""
         if message.status == "error":
             await self.fail(ToolException(message.text))
         else:
             await self._run.on_tool_end(message, name=self._name)
 
     async def fail(self, error: Exception) -> None:
-        """Tell that the call has failed, or that it interrupts the graph."""
+        """Report a failed call, or one interrupting the graph."""
         await self._run.on_tool_error(error, tool_call_id=self._id)
 
 
 async def start_run(
     config: RunnableConfig, call: Call | TruncatedCall, tool: BaseTool | None = None
 ) -> ToolRun:
-    """Tell callbacks that a call has started: those of a run, and those of a tool."""
+    """Report a started call to callbacks: a run's, and a tool's."""
     name, call_id, args = api_name(call.name), call.id.rstrip("+"), parse_object(call.args)
     manager = AsyncCallbackManager.configure(
         config.get("callbacks"),

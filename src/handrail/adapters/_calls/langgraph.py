@@ -1,4 +1,4 @@
-"""Runs calls in a node, and tells the callbacks of LangChain about each."""
+"""Runs calls in a node, and reports each to LangChain's callbacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from handrail.permissions import Answer, Pending
 async def run_calls(
     turn: Turn[Any], calls: Sequence[Call | TruncatedCall], config: RunnableConfig
 ) -> list[Result]:
-    """Run the calls of one reply, and tell the callbacks. Those that were cut off are refused."""
+    """Run one reply's calls, and notify the callbacks. Truncated calls are rejected."""
     runs = [await start_run(config, call) for call in calls]
     pairs = [(one, run) for one, run in zip(calls, runs, strict=True) if isinstance(one, Call)]
     contexts = [run.context for _, run in pairs]
@@ -29,7 +29,7 @@ async def run_calls(
 async def answer_calls(
     turn: Turn[Any], answers: Sequence[tuple[Pending, Answer | None]], config: RunnableConfig
 ) -> list[Result]:
-    """Answer requests, and return the results of their calls. Callbacks hear of them."""
+    """Answer requests, and return their calls' results. Callbacks are notified."""
     calls = [pending.call for pending, _ in answers]
     runs = [await start_run(config, call) for call in calls]
     for run, given in zip(runs, answers, strict=True):
@@ -40,7 +40,7 @@ async def answer_calls(
 async def _finish_all(
     turn: Turn[Any], calls: Sequence[Call | TruncatedCall], runs: Sequence[ToolRun]
 ) -> list[Result]:
-    """Return all results. Callbacks hear of each when it is there."""
+    """Return all results. Callbacks receive each when it arrives."""
     results = dict[str, Result]()
 
     async def finish(call: Call | TruncatedCall, run: ToolRun) -> None:
@@ -49,7 +49,7 @@ async def _finish_all(
         if result.pending is None:
             await run.end(to_message(result, call.name))
         else:
-            await run.fail(GraphInterrupt())  # as for a tool that interrupts the graph
+            await run.fail(GraphInterrupt())  # as for a tool interrupting the graph
 
     async with anyio.create_task_group() as group:
         for call, run in zip(calls, runs, strict=True):

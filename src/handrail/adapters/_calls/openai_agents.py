@@ -1,4 +1,4 @@
-"""Results in the form of the OpenAI Agents SDK, and arguments that it cannot parse."""
+"""Results in OpenAI Agents SDK form, and arguments it cannot parse."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NOT_PLAIN = (
     "Not run: the arguments are not a plain JSON object. Call again with the object alone: {} if "
     "there are no arguments."
 )
-"""What a model reads about arguments that handrail could repair, but the SDK cannot read."""
+"""Text for a model about arguments handrail could repair, but the SDK cannot read."""
 
 
 def run_config(**options: Any) -> RunConfig:
-    """Return a run configuration in which a model hears of a wrong tool name and of wrong JSON.
+    """Return a run configuration reporting wrong tool names and wrong JSON to the model.
 
-    The SDK would end the run for a wrong name, and ask a person about arguments that are not JSON.
+    The SDK would end the run for a wrong name, and ask a person about arguments other than JSON.
     """
     checked = ToolExecutionConfig(pre_approval_tool_input_guardrails=True)
     own: Any = {"tool_not_found_behavior": "return_error_to_model", "tool_execution": checked}
@@ -37,7 +37,7 @@ def run_config(**options: Any) -> RunConfig:
 
 
 def check_json(refuse: Callable[[ToolContext[Any]], Awaitable[str]]) -> ToolInputGuardrail[Any]:
-    """Return a guardrail that refuses arguments which the SDK cannot parse."""
+    """Return a guardrail rejecting arguments the SDK cannot parse."""
 
     async def check(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
         if _is_object(data.context.tool_arguments):
@@ -56,7 +56,7 @@ def _is_object(text: str) -> bool:
 
 
 def show(result: Result) -> Any:
-    """Return a result as the output of a function tool."""
+    """Return a result as a function tool's output."""
     return [_show_part(part) for part in result.parts] or result.text
 
 

@@ -1,4 +1,4 @@
-"""Tools of other frameworks as tools of handrail: what their modules share."""
+"""Other frameworks' tools as handrail tools: the parts their modules share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from handrail import DESTROY, Context, Effect, Spec, Tool, ToolFailed
 
 Effects: TypeAlias = Mapping[str, Effect]
-"""The effect of each tool, by name or by a pattern such as ``get_*``. The first match counts."""
+"""Each tool's effect, by name or by a pattern such as ``get_*``. The first match is used."""
 NO_EFFECTS: Effects = {}
 AnyTool: TypeAlias = Tool[..., Any]
 Send: TypeAlias = Callable[[dict[str, Any], Context[Any]], Awaitable[Any]]
@@ -17,7 +17,7 @@ Send: TypeAlias = Callable[[dict[str, Any], Context[Any]], Awaitable[Any]]
 
 
 class Foreign(NamedTuple):
-    """A tool of another framework."""
+    """Another framework's tool."""
 
     name: str
     description: str
@@ -29,14 +29,14 @@ class Foreign(NamedTuple):
 
 
 def find_effect(name: str, effects: Effects) -> Effect:
-    """Return the effect of a tool. One that no one has named can do the worst."""
+    """Return a tool's effect. An unnamed one can do the worst."""
     if name in effects:
         return effects[name]
     return next((effects[one] for one in effects if fnmatchcase(name, one)), DESTROY)
 
 
 def adopt_tools(found: Sequence[Foreign], effects: Effects, origin: str) -> list[AnyTool]:
-    """Return tools that run those of another framework, under the executor's rules."""
+    """Return tools running another framework's tools under the executor's rules."""
     return [_adopt(one, find_effect(one.name, effects), origin) for one in found]
 
 

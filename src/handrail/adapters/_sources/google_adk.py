@@ -1,4 +1,4 @@
-"""Tools of Google ADK as tools of handrail."""
+"""Google ADK tools as handrail tools."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from handrail.adapters._sources import NO_EFFECTS, Effects, Foreign, adopt_tools
 
 
 def source(tools: Iterable[Any], *, effects: Effects = NO_EFFECTS) -> Toolset:
-    """Return tools of ADK, or functions, as tools for an executor.
+    """Return ADK tools, or functions, as tools for an executor.
 
-    If the deps of the turn are a dict, they are the state of their session. The executor decides
-    about approval: a confirmation that a tool needs is given. A tool without a declaration, such as
-    one that the API runs itself, cannot be used.
+    If the turn's deps are a dict, they are their session's state. The executor decides about
+    approval: a confirmation needed by a tool is granted. A tool without a declaration, such as one
+    run by the API, cannot be used.
 
     Args:
         tools: The tools.
-        effects: The effect of each tool, by name or pattern. Others can do the worst.
+        effects: Each tool's effect, by name or pattern. Others can do the worst.
     """
     made = [one if isinstance(one, BaseTool) else FunctionTool(one) for one in tools]
     return Toolset(*adopt_tools([_read(one) for one in made], effects, "Google ADK"))

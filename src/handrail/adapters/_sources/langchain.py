@@ -1,4 +1,4 @@
-"""Tools of LangChain as tools of handrail."""
+"""LangChain tools as handrail tools."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from handrail.adapters._sources import NO_EFFECTS, Effects, Foreign, adopt_tools
 
 
 def source(tools: Iterable[BaseTool], *, effects: Effects = NO_EFFECTS) -> Toolset:
-    """Return tools of LangChain as tools for an executor.
+    """Return LangChain tools as tools for an executor.
 
     Args:
         tools: The tools.
-        effects: The effect of each tool, by name or pattern. Others can do the worst.
+        effects: Each tool's effect, by name or pattern. Others can do the worst.
     """
     return Toolset(*adopt_tools([_read(one) for one in tools], effects, "LangChain"))
 

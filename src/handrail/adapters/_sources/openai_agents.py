@@ -1,4 +1,4 @@
-"""Function tools of the OpenAI Agents SDK as tools of handrail."""
+"""OpenAI Agents SDK function tools as handrail tools."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from handrail.adapters._sources import NO_EFFECTS, Effects, Foreign, adopt_tools
 
 
 def source(tools: Iterable[FunctionTool], *, effects: Effects = NO_EFFECTS) -> Toolset:
-    """Return function tools of the SDK as tools for an executor.
+    """Return SDK function tools as tools for an executor.
 
-    Their context is the deps of the turn. The executor decides about approval: ``needs_approval``
-    and guardrails of the SDK do not run. Pass only function tools: the API runs the others itself.
+    Their context is the turn's deps. The executor decides about approval: the SDK's
+    ``needs_approval`` and guardrails do not run. Pass only function tools: the API runs the others
+    itself.
 
     Args:
         tools: The tools.
-        effects: The effect of each tool, by name or pattern. Others can do the worst.
+        effects: Each tool's effect, by name or pattern. Others can do the worst.
     """
     return Toolset(*adopt_tools([_read(one) for one in tools], effects, "OpenAI Agents SDK"))
 

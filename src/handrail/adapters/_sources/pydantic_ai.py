@@ -1,4 +1,4 @@
-"""Toolsets of Pydantic AI as tools of handrail."""
+"""Pydantic AI toolsets as handrail tools."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from handrail.adapters._sources import NO_EFFECTS, Effects, Foreign, adopt_tools
 
 
 async def source(toolset: AbstractToolset[Any], *, effects: Effects = NO_EFFECTS) -> Toolset:
-    """Return the tools of a toolset of Pydantic AI as tools for an executor.
+    """Return a Pydantic AI toolset's tools as tools for an executor.
 
-    Their ``RunContext`` has the deps of the turn, and no messages. If the toolset has to be
-    entered, do it yourself.
+    Their ``RunContext`` has the turn's deps, and no messages. If the toolset has to be entered, do
+    it yourself.
 
     Args:
         toolset: The toolset.
-        effects: The effect of each tool, by name or pattern. Others can do the worst.
+        effects: Each tool's effect, by name or pattern. Others can do the worst.
     """
     ctx: RunContext[Any] = RunContext(deps=None, model=TestModel(), usage=RunUsage())
     found = [_read(toolset, one, ctx) for one in (await toolset.get_tools(ctx)).values()]

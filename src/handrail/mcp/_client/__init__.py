@@ -1,1 +1,1 @@
-"""The client: servers as sources of tools."""
+"""The client: servers as tool sources."""

@@ -1,7 +1,7 @@
-"""Connection: one owner task for each server, so that no failure of a transport reaches a caller.
+"""Connection: one owner task per server, keeping transport failures away from callers.
 
-The owner opens the session, hears of changes, notices the end, and connects again. Callers use the
-session from their own tasks, and only wait for answers.
+The owner opens the session, receives change notices, detects the end, and reconnects. Callers use
+the session from their own tasks, and only wait for answers.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from handrail.mcp._login.flow import Login
 
 State: TypeAlias = Literal["opening", "open", "lost", "closed"]
 Listed: TypeAlias = Callable[[list[ListedTool]], None]
-"""Receives all definitions of a server, whenever they are listed."""
+"""Receives all of a server's definitions after each listing."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
-"""Seconds before the next attempt to connect; they double from the first to the longest."""
+"""Reconnect backoff in seconds: first and maximum, doubling."""
 STEADY_SECONDS = 5.0
-"""After a connection that lasted as long, the pauses begin again with the first."""
+"""After a connection this long, the backoff starts again."""
 RELIST_SECONDS = 0.2
-"""Seconds between two listings, however often a server says that its tools have changed."""
+"""Minimum seconds between two listings, however often a server reports changed tools."""
 CAUSE_SECONDS = 1.0
 """How long a call waits to learn why its connection was lost."""
 
@@ -60,9 +60,9 @@ class Connection:
         """What the server said about a login."""
         self._session: Session | None = None
         self._turned = anyio.Event()
-        """Set at the next change of the state."""
+        """Set at the next state change."""
         self._wanted = anyio.Event()
-        """Set by a call that needs a connection, to end the pause before the next attempt."""
+        """Set by a call needing a connection, to end the pause before the next attempt."""
         self._scope = anyio.CancelScope()
         self._ended = anyio.Event()
         variables: Variables = copy_context()
@@ -88,7 +88,7 @@ class Connection:
             self._ended.set()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait before the next attempt to connect; less, if a call needs the connection."""
+        """Wait before the next attempt to connect, less if a call needs the connection."""
         await anyio.sleep(FIRST_PAUSE * random.uniform(0.5, 1))  # noqa: S311  no secret
         with anyio.move_on_after(seconds - FIRST_PAUSE):
             await self._wanted.wait()
@@ -106,7 +106,7 @@ class Connection:
                     self._session = session
                     self._turn("open")
                     await self._attend(session)
-        except Exception as failed:  # noqa: BLE001  of the transport, the SDK or the server
+        except Exception as failed:  # noqa: BLE001 from the transport, the SDK or the server
             error = failed
         self.problem = self._describe_end(watch, error)
         log.info("the MCP server %r: %s", self.name, self.problem)
@@ -115,7 +115,7 @@ class Connection:
         return watch.expired
 
     async def _attend(self, session: Session) -> None:
-        """Wait for the end of the connection. Until then, list the tools again after changes."""
+        """Wait until the connection ends. Until then, list the tools again after changes."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(session.subscribe)
@@ -166,7 +166,7 @@ class Connection:
             raise await self._refuse(NotConnected)
 
     async def close(self) -> None:
-        """Disconnect, and stop what was started. Ignores cancellation; safe to repeat."""
+        """Disconnect and stop everything started. Ignores cancellation. Safe to repeat."""
         self._scope.cancel()
         with anyio.CancelScope(shield=True):
             await self._ended.wait()
@@ -174,10 +174,10 @@ class Connection:
     async def run(
         self, name: str, args: dict[str, Json], heard: Heard, *, repeatable: bool
     ) -> Result:
-        """Call a tool, connecting again first if that is needed.
+        """Call a tool, reconnecting first if needed.
 
-        Raises Unknown if the connection was lost during the call, and Transient if that does not
-        matter, because the call is repeatable or was not sent.
+        Raises Unknown if the connection was lost during the call. Raises Transient instead if the
+        call is repeatable or was not sent.
         """
         session = self._session or await self._wait_session()
         result = await self._send(session, name, args, heard, repeatable=repeatable)
@@ -197,7 +197,10 @@ class Connection:
         *,
         repeatable: bool,
     ) -> Result | None:
-        """Call a tool in a session. Returns None if that has expired, and the call was not read."""
+        """Call a tool in a session.
+
+        Returns None if the session expired before the call was read.
+        """
         try:
             return read_result(await session.call(name, args, heard))
         except MCPError as error:
@@ -223,7 +226,7 @@ class Connection:
     async def _explain(
         self, session: Session, error: MCPError, *, repeatable: bool
     ) -> ToolFailed | Transient | Unknown | NeedsLogin:
-        """Return the exception that tells a model what an error means."""
+        """Return the exception explaining an error to a model."""
         if session.watch.needs_login:
             self._challenge = session.watch.challenge
             return await self._needs_login()

@@ -24,7 +24,7 @@ _ORDERS = re.compile(
 )
 _MAX_QUOTED = 60
 _MAX_SHOWN = 20_000
-"""Characters of a definition that a person is shown."""
+"""Characters shown to a user from one definition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class ListedTool:
     """A tool as its server lists it."""
 
     listed: Mapping[str, Any]
-    """The fields that count: name, title, description, schemas and annotations."""
+    """The fields used: name, title, description, schemas and annotations."""
 
     @classmethod
     def read(cls, listed: Mapping[str, Any]) -> ListedTool:
-        """Take a definition from an entry of ``tools/list``."""
+        """Read a definition from a ``tools/list`` entry."""
         return cls({name: listed[name] for name in _FIELDS if listed.get(name) is not None})
 
     @property
@@ -56,16 +56,16 @@ class ListedTool:
         return claims if is_table(claims) else {}
 
     def fingerprint(self, identity: Mapping[str, Any]) -> str:
-        """Return the SHA-256 of the definition and the identity of its server.
+        """Return the definition's and its server identity's common SHA-256.
 
-        The order of keys and white space between them do not change it. Everything else does.
+        Key order and white space between keys do not change it. Everything else does.
         """
         return hashlib.sha256(canonical({"server": identity, "tool": self.listed})).hexdigest()
 
     def to_text(self) -> str:
         """Return the definition for a person, with invisible characters spelled out.
 
-        A text of more than 20,000 characters is cut, and says so.
+        A text over 20,000 characters is truncated, with a note.
         """
         text = self._to_whole_text()
         if (more := len(text) - _MAX_SHOWN) <= 0:
@@ -109,7 +109,7 @@ def describe_change(old: ListedTool, new: ListedTool) -> str:
 
 
 def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield every text in a JSON value with its path, names of fields included."""
+    """Yield every text in a JSON value with its path, including field names."""
     if isinstance(value, str):
         yield path or "the name", value
     elif is_table(value):

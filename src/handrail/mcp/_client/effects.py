@@ -20,23 +20,23 @@ _HOLE = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """The effects of a server's tools, by patterns such as ``get_*``.
+    """A server's tool effects, by patterns such as ``get_*``.
 
-    A tool that no pattern matches is DESTROY. A server's annotations can make a tool worse than
-    you say, but never better.
+    A tool matching no pattern is DESTROY. A server's annotations can make a tool worse than its
+    pattern, but never better.
     """
 
     reads: tuple[str, ...] = ()
-    """Tools that change nothing."""
+    """Tools without changes."""
     writes: tuple[str, ...] = ()
-    """Tools that change things, but delete nothing."""
+    """Tools with changes, but no deletions."""
     idempotent: tuple[str, ...] = ()
     """Tools whose repeated call has no further effect."""
     touches: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Resources by pattern, as in ``{"*_file": "file:{path}"}``; by default ``mcp:SERVER``."""
+    """Resources by pattern, as in ``{"*_file": "file:{path}"}``. Default: ``mcp:SERVER``."""
 
     def __or__(self, other: Effects) -> Effects:
-        """Return what both say. For a tool that both have in ``touches``, the first counts."""
+        """Combine both. For a tool with ``touches`` in both, the first is used."""
         return Effects(
             reads=(*self.reads, *other.reads),
             writes=(*self.writes, *other.writes),
@@ -45,7 +45,7 @@ class Effects:
         )
 
     def find_effect(self, definition: ListedTool) -> Effect:
-        """Return the worst that a tool can do."""
+        """Return the worst a tool can do."""
         said = definition.annotations
         if said.get("readOnlyHint") is not True and said.get("destructiveHint") is True:
             return DESTROY
@@ -63,7 +63,7 @@ class Effects:
         return _matches(self.idempotent, definition.name) and not denied
 
     def find_touches(self, server: str, definition: ListedTool) -> Callable[..., Access]:
-        """Return a function that says what a call will touch."""
+        """Return a function declaring what a call will touch."""
         effect = self.find_effect(definition)
         name = definition.name
         template = next(
@@ -84,7 +84,7 @@ def _fill_access(effect: Effect, template: str, /, **args: Any) -> Access:
 
 
 def fill(template: str, args: Mapping[str, Any]) -> str:
-    """Return a resource with arguments of a call. Raises DefinitionError if one is missing."""
+    """Fill call arguments into a resource. Raises DefinitionError if one is missing."""
 
     def value(hole: re.Match[str]) -> str:
         given = args.get(hole[1])
@@ -108,7 +108,7 @@ def _read_known() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class KnownServer:
-    """An entry of the list of known servers, which comes with the package."""
+    """An entry in the list of known servers shipped with the package."""
 
     name: str
     effects: Effects
@@ -117,7 +117,7 @@ class KnownServer:
 
 
 def find_known(server: Server) -> KnownServer | None:
-    """Return the entry of a server in the list of known ones, by its package or its address."""
+    """Return a server's entry in the list of known ones, by package or address."""
     for name, entry in _read_known().items():
         if any(_is_started_by(server, key) for key in entry["packages"]):
             effects = Effects(

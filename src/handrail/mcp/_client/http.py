@@ -18,7 +18,7 @@ from handrail.mcp._login.flow import Login
 from handrail.net import ask_plain, bound_answer
 
 MAX_BODY_BYTES = 16 << 20
-"""Bytes of one answer. A longer one ends the connection."""
+"""Bytes in one answer. A longer one ends the connection."""
 _TIMEOUT = httpx2.Timeout(30.0, read=300.0)
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=2.0)
 """No bound: each call holds a connection, and would wait for slower ones. An idle connection
@@ -53,20 +53,20 @@ def _make_client(server: HttpServer, watch: Watch) -> httpx2.AsyncClient:
 
 @cache
 def _read_certificates() -> ssl.SSLContext:
-    """Return the certificates that this machine trusts, read once: they take 0.8 MB and 50 ms."""
+    """Return this machine's trusted certificates, read once: they take 0.8 MB and 50 ms."""
     return httpx2.create_ssl_context()
 
 
 async def _look_at(watch: Watch, response: httpx2.Response) -> None:
     status = response.status_code
     is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
-    # a stream may last for days; the SDK bounds each event
+    # a stream may last for days, with each event bounded by the SDK
     await bound_answer(response, most=math.inf if is_stream else MAX_BODY_BYTES)
     if status in _REFUSED:
         watch.needs_login = True
         watch.challenge = response.headers.get("www-authenticate", "")
         watch.end("it asks for a login")
     elif status == _GONE and "mcp-session-id" in response.request.headers:
-        await response.aread()  # so that the request ends before the connection does
+        await response.aread()  # ends the request before the connection
         watch.expired = True
         watch.end("its session has expired")

@@ -1,4 +1,4 @@
-"""Names of servers and tools: which are accepted, and what a model calls a server's tool."""
+"""Server and tool names: the accepted ones, and a model's name for a server's tool."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from handrail import DefinitionError
 
 MAX_SERVER_NAME = 40
-"""Characters of a server's name."""
+"""Characters in a server's name."""
 
 _SERVER = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 _TOOL = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -24,7 +24,7 @@ def check_server_name(name: str) -> str:
 
 
 def is_tool_name(name: str) -> bool:
-    """Return whether the protocol allows the name of a tool: ASCII letters, digits, `_`, `.`, `-`.
+    """Return whether the protocol allows a tool name: ASCII letters, digits, `_`, `.`, `-`.
 
     So no name looks like another one.
     """
@@ -32,7 +32,7 @@ def is_tool_name(name: str) -> bool:
 
 
 def join_names(server: str, tool: str) -> str:
-    """Return a model's name for a tool of a server. Different pairs give different names.
+    """Return a model's name for a server's tool. Different pairs give different names.
 
     A server's name has no two underscores in a row and none at its end, so the first two after the
     prefix are the boundary.

@@ -1,4 +1,4 @@
-"""Pins: the definitions that a person or a program has approved, by server."""
+"""Pins: approved tool definitions, by server."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ class ChangedTool:
     name: str
     """The tool's name on its server."""
     approved: ListedTool | None
-    """None for a tool that was never approved."""
+    """None for a tool never approved."""
     now: ListedTool
 
     @property
     def difference(self) -> str:
-        """The change as lines with + and -; the whole definition if the tool is new."""
+        """The change as lines with + and -, or the whole definition for a new tool."""
         if self.approved is None:
             return self.now.to_text()
         return describe_change(self.approved, self.now) or "The server has another identity now."
 
 
 class Pins:
-    """Approved definitions, in memory or in a folder that only its owner can write.
+    """Approved definitions, in memory or in a folder writable only by its owner.
 
     Args:
-        folder: Where approvals are kept. Without one, they last as long as this object.
-        first_use: Whether a definition is approved when it is first seen; by default only in
-            memory. A changed one never is.
+        folder: Where approvals are stored. Without one, they last as long as this object.
+        first_use: Whether to approve a definition when first seen, by default only in memory. A
+            changed one is never approved.
     """
 
     def __init__(self, folder: Path | None = None, *, first_use: bool | None = None) -> None:
@@ -49,13 +49,13 @@ class Pins:
         self._first_use = folder is None if first_use is None else first_use
 
     def get(self, server: Server) -> tuple[ListedTool, ...]:
-        """Return the approved definitions of a server; none if its identity has changed."""
+        """Return a server's approved definitions, or none if its identity has changed."""
         entry = self._load(server.name)
         tools: Any = entry.get("tools") if _is_of(entry, server) else None
         return tuple(ListedTool.read(tool) for tool in tools) if is_list(tools) else ()
 
     def is_reviewed(self, server: Server) -> bool:
-        """Return whether anything of this server, with this identity, was approved."""
+        """Return whether anything from this server was approved under this identity."""
         return _is_of(self._load(server.name), server)
 
     def check(self, server: Server, listed: Iterable[ListedTool]) -> tuple[ChangedTool, ...]:
@@ -70,14 +70,14 @@ class Pins:
         return tuple(ChangedTool(tool.name, approved.get(tool.name), tool) for tool in changed)
 
     def approve(self, server: Server, definitions: Iterable[ListedTool]) -> None:
-        """Approve definitions of a server, beside those that are. Only a person may say so."""
+        """Approve more of a server's definitions. Call this only for a person's decision."""
         kept = {definition.name: definition for definition in self.get(server)}
         kept |= {definition.name: definition for definition in definitions}
         tools = [dict(kept[name].listed) for name in sorted(kept)]
         self._store(server.name, {"identity": server.identity, "tools": tools})
 
     def forget(self, name: str) -> bool:
-        """Forget all approvals of a server. Returns whether there were any."""
+        """Forget all of a server's approvals. Returns whether there were any."""
         had = bool(self._load(name))
         if self._folder is None:
             self._held.pop(name, None)

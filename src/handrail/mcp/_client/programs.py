@@ -1,4 +1,4 @@
-"""Programs of this machine with three streams: in the sandbox, or without it."""
+"""Local programs with three streams: in the sandbox, or without it."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _PASSED = (
     if sys.platform == "win32"
     else "HOME LANG LOGNAME PATH SHELL TERM USER"
 ).split()
-"""The variables of this process that a program without the sandbox receives."""
+"""This process's variables passed to a program outside the sandbox."""
 
 
 class Program(Protocol):
     """A running program."""
 
     async def read(self) -> bytes:
-        """Return some of its output; ``b""`` at the end."""
+        """Return available output, or ``b""`` at the end."""
         ...
 
     async def send(self, content: bytes) -> None:
-        """Write to its input. Raises OSError if that has ended."""
+        """Write to its input. Raises OSError if closed."""
         ...
 
     async def listen(self) -> None:
@@ -48,7 +48,7 @@ class Program(Protocol):
         ...
 
     async def stop(self) -> str:
-        """End it, with all that it started. Returns how it ended, if it ended by itself."""
+        """End it and everything it started. Returns how it ended, if it ended by itself."""
         ...
 
 
@@ -90,7 +90,7 @@ def _start_confined(server: StdioServer, variables: Mapping[str, str], watch: Wa
 
 
 _CANNOT_START = {126, 127}
-"""The exit codes of a shell that cannot start a program."""
+"""Exit codes from a shell unable to start a program."""
 _HIDDEN = (
     ": the sandbox may hide the program. Keep it and its packages in `cwd`, and not in /tmp, or "
     "pass `sandbox=False`"
@@ -102,7 +102,7 @@ class _ConfinedProgram:
 
     def __init__(self, process: Process, sandbox: Sandbox, watch: Watch) -> None:
         self._process = process
-        self._sandbox = sandbox  # kept: it owns the folders that the program uses
+        self._sandbox = sandbox  # it owns the program's folders
         self._watch = watch
 
     async def read(self) -> bytes:

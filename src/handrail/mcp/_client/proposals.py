@@ -1,4 +1,4 @@
-"""Proposes what the tools of a new server do, for a person to check."""
+"""Proposes a new server's tool effects, for a person to check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WRITES = re.compile(r"(?:add|create|update|set|edit|write|append|insert|send|po
 
 
 def propose_effects(definitions: Iterable[ListedTool], known: Effects) -> dict[str, list[str]]:
-    """Return patterns for tools of which nothing is known: ``reads``, ``writes``, ``idempotent``.
+    """Return patterns for unknown tools: ``reads``, ``writes``, ``idempotent``.
 
     They rest on names and on the server's own claims, so a person must check them.
     """

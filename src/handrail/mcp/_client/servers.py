@@ -19,32 +19,32 @@ class NotConnected(HandrailError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioServer:
-    """A server that is a program of this machine, reached through its standard streams.
+    """A server running as a local program, reached through its standard streams.
 
-    It runs in the sandbox: it can write only to its folder, and reach only the hosts that you name.
+    It runs in the sandbox: it can write only to its folder, and reach only the hosts you name.
     """
 
     name: str
     command: str
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Variables of the program, in addition to a short safe list. No other variable is passed."""
+    """The program's variables, in addition to a short safe list. No other variable is passed."""
     cwd: str = ""
-    """Its folder, which it can write; by default the current one."""
+    """Its writable folder. Default: the current one."""
     hosts: tuple[str, ...] = ()
-    """Hosts that it can reach."""
+    """Hosts it can reach."""
     readable: tuple[str, ...] = ()
-    """Paths in the home folder that it can read, in addition to programs and caches."""
+    """Readable paths in the home folder, in addition to programs and caches."""
     writable: tuple[str, ...] = ()
-    """Other folders that it can write."""
+    """Other writable folders."""
     sandbox: bool = True
-    """Whether it runs in the sandbox. Without it, the program can do all that you can do."""
+    """Whether it runs in the sandbox. Without it, the program can do everything you can."""
     before_start: Callable[[], Mapping[str, str] | None] | None = field(
         default=None, repr=False, compare=False
     )
     """Called in a thread before each start. If it raises, the program does not start.
 
-    It may return variables that the program gets in addition to ``env``.
+    It may return variables for the program, in addition to ``env``.
     """
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class StdioServer:
 
     @property
     def folder(self) -> str:
-        """The folder that the program works in."""
+        """The program's working folder."""
         return os.path.realpath(os.path.expanduser(self.cwd or "."))  # noqa: PTH111  text
 
     @property
@@ -75,9 +75,9 @@ class HttpServer:
     name: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Headers of each request, such as an authorization. They go to this address only."""
+    """Headers for each request, such as an authorization. They go to this address only."""
     auth: Any = field(default=None, repr=False)
-    """A ``Login``, or an ``httpx2.Auth`` that each request gets."""
+    """A ``Login``, or an ``httpx2.Auth`` for each request."""
 
     def __post_init__(self) -> None:
         check_server_name(self.name)
@@ -85,7 +85,7 @@ class HttpServer:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Identifies this server: the address, and the names of its headers."""
+        """Identifies this server: the address, and its header names."""
         return {"url": self.url, "headers": sorted(name.lower() for name in self.headers)}
 
 

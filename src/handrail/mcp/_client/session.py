@@ -1,4 +1,4 @@
-"""Sessions of the SDK: open one, list its tools, call one, and hear of changes."""
+"""SDK sessions: open one, list its tools, call one, and receive changes."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from handrail.mcp._client.stdio import connect_program
 from handrail.mcp._client.watch import Watch
 
 Era: TypeAlias = Literal["auto", "legacy", "2026-07-28"]
-"""Which protocol to speak: the newest that the server knows, the one with a handshake, or 2026."""
+"""Which protocol to speak: the server's newest, the one with a handshake, or 2026."""
 
 MAX_PAGES = 200
 MAX_TOOLS = 10_000
-"""Tools of one server. The rest is left out."""
+"""Tools from one server. More are omitted."""
 _LISTEN_AGAIN_SECONDS = 1.0
 
 log = logging.getLogger("handrail.mcp")
 
 
 class Heard(Protocol):
-    """Hears of the progress of a call."""
+    """Progress callback for a call."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        """Take how much is done, of how much, and what."""
+        """Receive progress, total, and message."""
         ...
 
 
@@ -88,7 +88,7 @@ class Session:
     async def call(
         self, name: str, args: dict[str, Json], heard: Heard
     ) -> mcp_types.CallToolResult:
-        """Call a tool. The check of its output is left to the executor, whose time is bounded.
+        """Call a tool. The output is checked by the executor, within its time limit.
 
         Raises MCPError, or ValueError for an invalid answer.
         """
@@ -99,9 +99,9 @@ class Session:
         )
 
     async def subscribe(self) -> None:
-        """Hear of changes in the newer protocol, where a server tells only those who ask.
+        """Receive changes in the newer protocol, where a server notifies only subscribers.
 
-        A new subscription hears nothing of changes before it, so each also means a change.
+        A new subscription reports nothing before its start, so each one also means a change.
         """
         if self.version not in MODERN_PROTOCOL_VERSIONS:
             return

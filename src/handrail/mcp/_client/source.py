@@ -1,4 +1,4 @@
-"""McpSource: the tools of a server as a source of a registry."""
+"""McpSource: a server's tools as a registry source."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
     from handrail.mcp._client.session import Era
 
 DEFER_OVER = 10_000
-"""Tokens of a server's definitions from which on a model searches for its tools."""
+"""Definition tokens per server above which a model searches for its tools."""
 _NO_EFFECTS = Effects()
 
 log = logging.getLogger("handrail.mcp")
 Changed: TypeAlias = Callable[[Toolset], None]
-"""Called with all tools of the server, whenever they change."""
+"""Called with all of the server's tools after each change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Which tools of a server are offered, and how."""
+    """Which of a server's tools are offered, and how."""
 
     effects: Effects = _NO_EFFECTS
     """What you know about the tools."""
     only: tuple[str, ...] = ()
-    """Patterns of the tools to offer; all, if there are none."""
+    """Patterns for the tools to offer. All, if empty."""
     without: tuple[str, ...] = ()
-    """Patterns of tools to leave out."""
+    """Patterns for tools to omit."""
     timeout: float | None = None
     """Seconds for one call."""
     defer_over: int = DEFER_OVER
-    """Tokens of all definitions from which on a model searches for the tools."""
+    """Tokens in all definitions above which a model searches for the tools."""
 
     def includes(self, name: str) -> bool:
-        """Return whether a tool of this name is offered."""
+        """Return whether this tool name is offered."""
         named = not self.only or any(fnmatchcase(name, pattern) for pattern in self.only)
         return named and not any(fnmatchcase(name, pattern) for pattern in self.without)
 
@@ -57,15 +57,15 @@ _ALL = Offer()
 
 
 class McpSource:
-    """The tools of a server, for ``Registry.connect``.
+    """A server's tools, for ``Registry.connect``.
 
-    The connection is kept, and made again when it is lost. A tool whose definition changes is
-    refused as stale until ``approve``.
+    The connection stays open, and is opened again when lost. A tool whose definition changes is
+    rejected as stale until ``approve``.
 
     Args:
         server: How the server is started or reached.
         offer: Which tools are offered, and what they can do.
-        pins: Where approved definitions are kept; by default in memory.
+        pins: Where approved definitions are stored. Default: in memory.
         era: Which protocol to speak.
         start_seconds: How long a server has to start and to list its tools.
     """
@@ -91,7 +91,7 @@ class McpSource:
         self._changed: Changed | None = None
         self._listed: tuple[ListedTool, ...] = ()
         self.problems: tuple[str, ...] = ()
-        """Tools that are left out, and why."""
+        """Omitted tools, and why."""
         self.changes: tuple[ChangedTool, ...] = ()
         """Tools whose definitions wait for approval."""
 
@@ -102,17 +102,17 @@ class McpSource:
 
     @property
     def state(self) -> str:
-        """``open`` or ``lost``; ``closed`` if there is no connection."""
+        """``open``, ``lost``, or ``closed`` without a connection."""
         return "closed" if self._connection is None else self._connection.state
 
     @property
     def problem(self) -> str:
-        """Why the server is not connected, with the end of its standard error, for a person."""
+        """Why the server is not connected, with its last standard error output, for a person."""
         return "" if self._connection is None else self._connection.problem
 
     @property
     def definitions(self) -> tuple[ListedTool, ...]:
-        """The definitions that the server listed last."""
+        """The server's last listed definitions."""
         return self._listed
 
     @asynccontextmanager
@@ -129,7 +129,7 @@ class McpSource:
     def offline(self) -> Toolset:
         """Return the approved tools without connecting. The first call connects.
 
-        The connection ends when the executor of that call closes.
+        The connection ends when that call's executor closes.
         """
         self._is_offline = True
         return self.approved()
@@ -140,7 +140,10 @@ class McpSource:
         return self._make_tools()
 
     def approve(self, *names: str) -> None:
-        """Approve the changed definitions of these tools, or of all. Only a person may say so."""
+        """Approve these tools' changed definitions, or all.
+
+        Call this only for a person's decision.
+        """
         wanted = [change.now for change in self.changes if not names or change.name in names]
         self._pins.approve(self.server, wanted)
         self._take(self._listed)
@@ -164,7 +167,7 @@ class McpSource:
         await connection.close()
 
     async def _connect_for(self, context: Context) -> Connection:
-        """Connect for the first call of an executor."""
+        """Connect for an executor's first call."""
         if not self._is_offline:
             raise Transient(f"The MCP server {self.name!r} is not connected.")
         async with self._lock:

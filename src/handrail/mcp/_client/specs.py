@@ -19,7 +19,7 @@ _PROSE = frozenset({"description", "title", "$comment"})
 def make_spec(
     server: str, definition: ListedTool, effects: Effects, timeout: float | None = None
 ) -> Spec:
-    """Return a spec for a tool of a server."""
+    """Return a spec for a server's tool."""
     listed = definition.listed
     description = definition.description or str(listed.get("title", ""))
     schema: Any = listed.get("inputSchema")

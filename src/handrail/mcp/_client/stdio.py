@@ -1,7 +1,7 @@
-"""The transport to a program: one message on a line.
+"""Transport to a program: one message per line.
 
-The SDK has one, too. This one also runs programs in the sandbox, bounds the length of a message,
-and survives other lines.
+The SDK has one, too. This one also runs programs in the sandbox, bounds message length, and
+survives other lines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from handrail.mcp._client.servers import StdioServer
 from handrail.mcp._client.watch import Watch
 
 MAX_MESSAGE_BYTES = 16 << 20
-"""Bytes of one message. A server that sends more is disconnected."""
+"""Bytes in one message. A server sending more is disconnected."""
 
 log = logging.getLogger("handrail.mcp")
 
@@ -57,7 +57,7 @@ async def _read(
     watch: Watch,
     name: str,
 ) -> None:
-    """Pass on each line that is a message, up to the end of the output."""
+    """Pass on each line with a message, until the output ends."""
     async with arrived:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the session ended
             async for line in _read_lines(program, watch):
@@ -106,5 +106,5 @@ async def _write(
             try:
                 await program.send(text.encode() + b"\n")
             except OSError:
-                arrived.close()  # so that the session ends, even if the program does not
+                arrived.close()  # ends the session even if the program continues
                 return

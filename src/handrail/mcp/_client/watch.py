@@ -7,38 +7,38 @@ from dataclasses import dataclass, field
 import anyio
 
 MAX_TAIL_BYTES = 4096
-"""Bytes of a server's last words that are kept."""
+"""Bytes stored from a server's last output."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Watch:
-    """Notes of a transport. Each connection has its own."""
+    """A transport's notes. Each connection has its own."""
 
     lost: anyio.Event = field(default_factory=anyio.Event)
     """Set when the connection has ended, or its session."""
     changed: anyio.Event = field(default_factory=anyio.Event)
-    """Set when the server says that its tools have changed."""
+    """Set when the server reports changed tools."""
     over: anyio.Event = field(default_factory=anyio.Event)
     """Set when the owner knows why the connection ended."""
     why: str = ""
-    """Why the connection ended, if that is known."""
+    """Why the connection ended, if known."""
     expired: bool = False
-    """Whether the server has forgotten the session, so that a request was not served."""
+    """Whether the server has forgotten the session and left a request unserved."""
     needs_login: bool = False
-    """Whether the server refused a request for want of a login."""
+    """Whether the server rejected a request for want of a login."""
     challenge: str = ""
     """What the server said about the login."""
     noise: int = 0
-    """Lines that were no messages."""
+    """Lines without a message."""
     tail: bytes = b""
-    """The end of what the server wrote to its standard error."""
+    """The last part of the server's standard error."""
 
     def end(self, why: str = "") -> None:
-        """Note that the connection has ended. The first reason counts."""
+        """Record the end of the connection. The first reason is kept."""
         self.why = self.why or why
         self.lost.set()
 
     def take_errors(self, written: bytes) -> None:
-        """Keep the end of what the server wrote to its standard error."""
+        """Store the last part of the server's standard error."""
         if written:
             self.tail = (self.tail + written)[-MAX_TAIL_BYTES:]

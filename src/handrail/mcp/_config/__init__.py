@@ -1,1 +1,1 @@
-"""Configuration of servers, as people have it for other programs."""
+"""Server configuration, as people have it for other programs."""

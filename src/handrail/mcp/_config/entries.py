@@ -1,4 +1,4 @@
-"""Entries: one server in a configuration, in the words of any of the programs that have one."""
+"""Entries: one server in a configuration, in the format of any supported program."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ START_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """A server that a configuration names."""
+    """A configured server."""
 
     server: Server
     offer: Offer
     start_seconds: float = START_SECONDS
     origin: str = ""
-    """The file that names it."""
+    """The file with its entry."""
     known: str = ""
-    """Where its effects were read, if the list of known servers has it."""
+    """Where its effects were read, if it is in the list of known servers."""
 
     @property
     def name(self) -> str:
@@ -37,10 +37,10 @@ class ServerConfig:
 def read_entry(
     name: str, entry: Mapping[str, Any], variables: Mapping[str, str], workspace: str
 ) -> ServerConfig | None:
-    """Return the server of an entry; None if it is turned off.
+    """Return an entry's server, or None if it is turned off.
 
-    Raises HandrailError for an entry that cannot be used. Variables of the environment are passed
-    on only if the entry names them.
+    Raises HandrailError for an unusable entry. Environment variables are passed on only if the
+    entry names them.
     """
     if entry.get("disabled") is True or entry.get("enabled") is False:
         return None
@@ -58,7 +58,7 @@ def read_entry(
 
 
 class _Fields:
-    """The fields of an entry, checked."""
+    """An entry's fields, checked."""
 
     def __init__(self, entry: dict[str, Any], variables: Mapping[str, str]) -> None:
         self._entry = entry
@@ -113,7 +113,7 @@ class _Fields:
         return float(value)
 
     def _passed(self) -> dict[str, str]:
-        """Return the variables that the entry passes on by their names."""
+        """Return the variables the entry passes on by name."""
         return {name: self._variable(name) for name in self._texts("env_vars")}
 
     def _headers(self) -> dict[str, str]:

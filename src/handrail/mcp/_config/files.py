@@ -1,4 +1,4 @@
-"""Files that name servers: read, never rewritten, except the one that is handrail's own."""
+"""Files with server entries: read, never rewritten, except handrail's own."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ WORKSPACE_FILES = (
     ".gemini/settings.json",
     ".codex/config.toml",
 )
-"""The files of a workspace that may name servers. Each is used only if it is trusted."""
+"""Workspace files with possible server entries. Each is used only if trusted."""
 _KEYS = ("mcpServers", "servers", "mcp_servers")
 _MARKS = frozenset({"command", "url", "httpUrl", "serverUrl"})
-"""Fields of an entry that make it a server. One without them says more about another's entry."""
+"""Fields marking an entry as a server. One without them extends another file's entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """The servers that files name, by name, and what is wrong with files and entries."""
+    """Configured servers by name, and the problems with files and entries."""
 
     servers: Mapping[str, ServerConfig]
     problems: tuple[str, ...] = ()
 
 
 def read_servers(file: str | os.PathLike[str], *, workspace: str = "") -> Configured:
-    """Return the servers that a file names.
+    """Return a file's servers.
 
-    It may be a ``.mcp.json``, the ``mcp.json`` of VS Code or Cursor, the configuration of Claude
-    Desktop, Codex (TOML) or Gemini.
+    It may be a ``.mcp.json``, the ``mcp.json`` of VS Code or Cursor, or the configuration file from
+    Claude Desktop, Codex (TOML) or Gemini.
     """
     return find_servers([(Path(file), None)], workspace=workspace)
 
@@ -51,10 +51,10 @@ def read_servers(file: str | os.PathLike[str], *, workspace: str = "") -> Config
 def find_servers(
     files: Iterable[tuple[Path, IsTrusted | None]], *, workspace: str = ""
 ) -> Configured:
-    """Return the servers that files name. The first file that names one counts.
+    """Return the servers in these files. The first file naming a server is used.
 
-    An entry without a command or an address adds options to the same server in later files. A
-    file with a trust check that fails is not used.
+    An entry without a command or an address adds options to the same server in later files. A file
+    failing its trust check is not used.
     """
     entries: dict[str, dict[str, Any]] = {}
     origins: dict[str, str] = {}
@@ -96,7 +96,7 @@ def _read(file: Path, is_trusted: IsTrusted | None) -> dict[str, dict[str, Any]]
 
 
 def parse_servers(content: bytes, *, toml: bool) -> dict[str, dict[str, Any]]:
-    """Return the entries of a file by name. Raises ConfigError if it cannot be read."""
+    """Return a file's entries by name. Raises ConfigError if it cannot be read."""
     try:
         text = content.decode()
         whole: Any = tomllib.loads(text) if toml else json.loads(text)
@@ -117,7 +117,7 @@ def _is_server(entry: object) -> bool:
 
 
 def store_entry(file: Path, name: str, entry: Mapping[str, Any] | None) -> bool:
-    """Write an entry of handrail's own file, or remove it. Returns whether there was one."""
+    """Write an entry in handrail's own file, or remove it. Returns whether there was one."""
     with hold_lock(file):
         try:
             whole: Any = json.loads(read_file(file))

@@ -13,13 +13,13 @@ _HOLE = re.compile(r"\$\{([^{}]*)\}")
 
 
 class ConfigError(HandrailError):
-    """A configuration of servers cannot be used. The message says why."""
+    """An unusable server configuration. The message says why."""
 
 
 def expand(value: Any, variables: Mapping[str, str], workspace: str) -> Any:
     """Return a value with every variable replaced, in texts at any depth.
 
-    Raises ConfigError for a variable that is not set and has no default.
+    Raises ConfigError for an unset variable without a default.
     """
     if isinstance(value, str):
         return _HOLE.sub(lambda hole: _value(hole[1], variables, workspace), value)

@@ -1,4 +1,4 @@
-"""Answers an orchestrator that asks whether a gateway lives and is ready."""
+"""Answers an orchestrator's health and readiness checks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Application: TypeAlias = Callable[..., Any]
 
 
 def with_health(app: Application, is_ready: Callable[[], bool]) -> Application:
-    """Return an application that also answers ``/healthz`` and ``/readyz``, without a token.
+    """Return an application with ``/healthz`` and ``/readyz``, both without a token.
 
-    The answers say nothing about servers or tools.
+    The answers contain nothing about servers or tools.
     """
 
     async def answer(scope: dict[str, Any], receive: Any, send: Any) -> None:

@@ -1,4 +1,4 @@
-"""Answers a monitoring system that asks how a gateway is used."""
+"""Answers a monitoring system's requests for usage metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def with_metrics(
     tokens: Iterable[str],
     upstreams: Upstreams | None = None,
 ) -> Application:
-    """Return an application that also answers ``/metrics``, in the text format of Prometheus.
+    """Return an application with ``/metrics``, in the Prometheus text format.
 
     A request needs one of the bearer ``tokens``. The answer has the names of all servers and tools,
     so give a token only to those who may know them.

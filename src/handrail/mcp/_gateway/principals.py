@@ -1,4 +1,4 @@
-"""Principals: rules and limits for each user of a gateway."""
+"""Principals: rules and limits for each gateway user."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class RulesByPrincipal:
     """A policy with other rules for some principals. All others have the common rules.
 
     Args:
-        common: The rules of everyone else.
-        own: All rules of a principal, by name. They replace the common ones, so include those.
+        common: Everyone else's rules.
+        own: All of a principal's rules, by name. They replace the common ones, so include those.
     """
 
     def __init__(self, common: Rulebook, own: Mapping[str, Rulebook]) -> None:
@@ -32,11 +32,11 @@ class RulesByPrincipal:
         self._all = (common, *(own[name] for name in sorted(own)))
 
     def find(self, principal: str | None) -> Rulebook:
-        """Return the rules of a principal, for ``make_server(rules_of=...)``."""
+        """Return a principal's rules, for ``make_server(rules_of=...)``."""
         return self._own.get(principal or "", self._common)
 
     def __call__(self, call: CheckedCall) -> Decision:
-        """Decide a call by the rules of its principal."""
+        """Decide a call by its principal's rules."""
         return self.find(call.turn.principal)(call)
 
     def is_quick(self, call: CheckedCall) -> bool:
@@ -45,11 +45,11 @@ class RulesByPrincipal:
 
     @property
     def version(self) -> str:
-        """Changes whenever one of the policies changes."""
+        """Changes whenever a policy changes."""
         return "/".join(book.version for book in self._all)
 
     def explain(self, call: CheckedCall) -> tuple[Matched, ...]:
-        """Return every rule that matches a call, the deciding one first."""
+        """Return every rule matching a call, the deciding one first."""
         return self.find(call.turn.principal).explain(call)
 
     def denies_all(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
@@ -57,7 +57,7 @@ class RulesByPrincipal:
         return all(book.denies_all(spec, accesses) for book in self._all)
 
     def asks_always(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
-        """Return whether every call of a tool needs approval, for every principal."""
+        """Return whether every call to a tool needs approval, for every principal."""
         return all(book.asks_always(spec, accesses) for book in self._all)
 
 
@@ -66,10 +66,10 @@ class CallQuota:
     """How much one principal can call."""
 
     calls: int | None = None
-    """Calls in any period of ``seconds``; without a limit by default."""
+    """Calls in any period of ``seconds``. Default: unlimited."""
     seconds: float = 60.0
     running: int | None = None
-    """Calls at a time; without a limit by default."""
+    """Calls at a time. Default: unlimited."""
 
     def __post_init__(self) -> None:
         if any(
@@ -80,7 +80,7 @@ class CallQuota:
 
 @dataclass(slots=True)
 class _Use:
-    """The calls of a principal that count."""
+    """A principal's counted calls."""
 
     times: deque[float] = field(default_factory=deque[float])
     running: set[str] = field(default_factory=set[str])
@@ -89,9 +89,9 @@ class _Use:
 def limit_principals(
     quotas: Mapping[str, CallQuota], *, clock: Callable[[], float] = time.monotonic
 ) -> Hook:
-    """Return a hook that refuses calls beyond the quota of their principal. It never waits.
+    """Return a hook rejecting calls beyond their principal's quota. It never waits.
 
-    A principal that has no quota is not limited. A call that is refused is not counted.
+    A principal without a quota is not limited. A rejected call is not counted.
     """
     used = {name: _Use() for name in quotas}
 

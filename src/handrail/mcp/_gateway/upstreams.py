@@ -19,15 +19,15 @@ from handrail.mcp._client.source import McpSource
 State: TypeAlias = Literal["connecting", "open", "lost", "failed"]
 
 DEFER_OVER = 10_000
-"""Tokens of all definitions from which on a client searches for the tools of servers."""
+"""Definition tokens above which a client searches for the servers' tools."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds before the next attempt to connect; they double from the first to the longest."""
+"""Reconnect backoff in seconds: first and maximum, doubling."""
 PUBLISH_SECONDS = 0.2
-"""Seconds between two changes of the tools that clients get."""
+"""Minimum seconds between two changes to the clients' tools."""
 READY_SECONDS = 10.0
 """After this time a gateway is ready, even if some servers have not answered."""
 OWN_TOOLS = "own tools"
-"""The source of the gateway's own tools. No server can have this name."""
+"""Source name for the gateway's own tools. No server can have it."""
 
 log = logging.getLogger("handrail.mcp")
 
@@ -39,9 +39,9 @@ class UpstreamHealth:
     name: str
     state: State
     tools: int
-    """How many of its tools are offered."""
+    """How many tools it offers."""
     problem: str = ""
-    """Why it is not connected, or why its tools are not offered; for a person."""
+    """Why it is not connected or its tools are not offered, for a person."""
 
 
 @dataclass(slots=True)
@@ -57,16 +57,16 @@ class _Upstream:
 
 
 class Upstreams:
-    """Servers whose tools an executor offers together, beside your own tools.
+    """Servers whose tools an executor offers together, next to your own tools.
 
-    The tools that are approved are offered at once, before any server has answered. A server that
-    cannot be reached delays no other one. The pauses between attempts get longer.
+    Approved tools are offered immediately, before any server has answered. An unreachable server
+    delays no other one. The pauses between attempts get longer.
 
     Args:
         sources: The servers. Each name can be used once.
         own: Your own tools. A server can never take one of their names.
-        defer_over: Tokens of all definitions from which on clients search for the servers' tools.
-            Create the executor with ``call_found_by="call_tool"``.
+        defer_over: Definition tokens above which clients search for the servers' tools. Create the
+            executor with ``call_found_by="call_tool"``.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ class Upstreams:
         self._changed = anyio.Event()
         """Set when tools have changed."""
         self._published = anyio.Event()
-        """Set at the next change of the tools that clients get."""
+        """Set at the next change to the clients' tools."""
         self._names: set[str] = set()
-        """The servers that the registry has."""
+        """The servers in the registry."""
         self._opened_at = float("inf")
         self._upstreams: dict[str, _Upstream] = {}
         for source in sources:
@@ -113,7 +113,7 @@ class Upstreams:
                 tasks.cancel_scope.cancel()
 
     async def wait_tried(self, seconds: float) -> None:
-        """Wait for servers without approved tools, so that the first list is not empty.
+        """Wait for servers without approved tools, to avoid an empty first list.
 
         Returns when each has answered or failed, after ``seconds`` at the latest.
         """
@@ -139,7 +139,7 @@ class Upstreams:
     # -- one task for each server ----------------------------------------------------------------
 
     async def _keep(self, upstream: _Upstream) -> None:
-        """Connect until it succeeds once; the source then connects again by itself."""
+        """Connect until it succeeds once. The source then reconnects by itself."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -160,7 +160,8 @@ class Upstreams:
         upstream.tried.set()
         self._changed.set()
 
-    # -- one task that offers the tools ----------------------------------------------------------
+    # -- one task to offer the tools
+    # ----------------------------------------------------------------
 
     async def _keep_published(self, executor: Executor) -> None:
         while True:
@@ -175,7 +176,7 @@ class Upstreams:
         await anyio.to_thread.run_sync(_count, new)
         total = sum(upstream.tokens for upstream in self._upstreams.values())
         if total > self._defer_over and not self._is_deferred:
-            self._is_deferred = True  # for good: clients keep the list that they have
+            self._is_deferred = True  # permanently: clients keep their list
             new = list(self._upstreams.values())
         for upstream in new:
             self._offer(upstream)
@@ -204,7 +205,7 @@ class Upstreams:
 
 
 def _load_approved(upstream: _Upstream) -> bool:
-    """Take the approved tools. Returns whether that worked; else a person must look first."""
+    """Load the approved tools. Returns whether that worked. If not, a person must review them."""
     try:
         upstream.tools = upstream.source.approved()
     except HandrailError as error:

@@ -1,1 +1,1 @@
-"""Logins at servers by OAuth: tokens, the way back from a browser, and the flow of the SDK."""
+"""OAuth logins at servers: tokens, the browser's callback, and the SDK's flow."""

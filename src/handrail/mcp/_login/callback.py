@@ -1,4 +1,4 @@
-"""The way back from a browser: one request to a port of this machine."""
+"""Browser callback: one request to a local port."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEADERS = (
 
 
 class Callback:
-    """Waits for the browser. Only a request with the state of this login counts."""
+    """Waits for the browser. Only a request with this login's state is accepted."""
 
     def __init__(self, listener: Any) -> None:
         self._listener = listener
@@ -35,22 +35,25 @@ class Callback:
 
     @classmethod
     async def bind(cls, port: int = 0) -> Callback:
-        """Listen on this machine only; with port 0, on a free port."""
+        """Listen on this machine only. With port 0, use a free port."""
         bound = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port)
         return cls(bound.listeners[0])  # the only one
 
     @property
     def url(self) -> str:
-        """The address that the browser is sent back to."""
-        port = self._listener.extra(SocketAttribute.local_port)  # noqa: S610  not of a database
+        """The browser's return address."""
+        port = self._listener.extra(SocketAttribute.local_port)  # noqa: S610 not a database
         return f"http://127.0.0.1:{port}{PATH}"
 
     def expect(self, state: str) -> None:
-        """Accept only the request that has this state."""
+        """Accept only the request with this state."""
         self._state = state
 
     async def serve(self) -> None:
-        """Answer requests until ``close``. Never raises: the login then runs out of time."""
+        """Answer requests until ``close``.
+
+        Never raises: on an error, the login runs out of time.
+        """
         with self._scope, suppress(Exception):
             await self._listener.serve(self._answer)
 
@@ -91,7 +94,7 @@ class Callback:
 
 
 async def _receive_target(stream: SocketStream) -> str:
-    """Return the target of a request: the second word of its first line."""
+    """Return a request's target: the second word in its first line."""
     received = b""
     while b"\r\n\r\n" not in received and len(received) < _MAX_REQUEST_BYTES:
         received += await stream.receive()

@@ -32,18 +32,18 @@ log = logging.getLogger("handrail.mcp")
 
 
 class Login:
-    """Signs a person in, for ``HttpServer(auth=...)``.
+    """Signs a user in, for ``HttpServer(auth=...)``.
 
-    A call that needs a login ends as ``NeedsLogin``, with the address to open. The login waits in
-    the background: once the person has signed in, the same call goes through.
+    A call needing a login ends as ``NeedsLogin``, with the address to open. The login waits in the
+    background: once the user has signed in, the same call succeeds.
 
     Args:
-        tokens: Where tokens are kept.
-        client_id: How this program is registered at the server; by default it registers itself.
-        client_secret: The secret of that registration, if it has one.
-        port: The port of this machine that the browser comes back to; by default a free one.
-        seconds: How long a person has to sign in.
-        guard: Which hosts the server may send the login to; by default public ones.
+        tokens: Where tokens are stored.
+        client_id: This program's registration at the server. By default, it registers itself.
+        client_secret: The registration's secret, if any.
+        port: The local port for the browser's return. Default: a free one.
+        seconds: How long the user has to sign in.
+        guard: Which hosts the server may send the login to. Default: public ones.
     """
 
     def __init__(
@@ -65,17 +65,17 @@ class Login:
         self._running: _Attempt | None = None
 
     def make_auth(self, url: str) -> httpx2.Auth:
-        """Return what adds the token of a server to requests, and refreshes it."""
+        """Return an auth adding a server's token to requests, and refreshing it."""
         return _Bearer(url, self._tokens.for_address(url))
 
     async def start(self, url: str, challenge: str = "") -> str:
-        """Begin a login at a server, or return the one that was begun.
+        """Begin a login at a server, or return the running one.
 
-        Returns the address for the person to open. Raises ToolFailed if there is none.
+        Returns the address for the user to open. Raises ToolFailed if there is none.
 
         Args:
-            url: The address of the server.
-            challenge: The header ``WWW-Authenticate`` of its refusal.
+            url: The server's address.
+            challenge: The ``WWW-Authenticate`` header from its refusal.
         """
         attempt = self._running
         if attempt is None or attempt.ended.is_set() or attempt.url != url:
@@ -88,7 +88,7 @@ class Login:
         return attempt.address
 
     async def wait(self) -> None:
-        """Wait for the end of the login that was begun. Raises HandrailError if it failed."""
+        """Wait until the running login ends. Raises HandrailError if it failed."""
         if self._running is None:
             raise HandrailError("No login was begun.")
         await self._running.ended.wait()
@@ -174,7 +174,7 @@ class _Attempt:
             self.problem = ""
         except TimeoutError:
             self.problem = f"the person did not sign in within {self._seconds:g} s"
-        except Exception as error:  # noqa: BLE001  of the SDK or of a server
+        except Exception as error:  # noqa: BLE001 from the SDK or a server
             self.problem = _describe(error)
         finally:
             self._finish()
@@ -221,7 +221,7 @@ class _Attempt:
 
     @staticmethod
     def _check(provider: OAuthClientProvider, address: str) -> None:
-        """Refuse an address that a person should not open, and servers without PKCE."""
+        """Reject unsafe addresses, and servers without PKCE."""
         metadata = provider.context.oauth_metadata
         methods = None if metadata is None else metadata.code_challenge_methods_supported
         if "S256" not in (methods or ()):
@@ -244,7 +244,7 @@ class _Fresh:
         """Return nothing: the server refused what there is."""
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the registration that the application has; the port of another may be taken."""
+        """Return this program's registration. The port in another one may be taken."""
         if self._client is not None:
             await self._stored.set_client_info(self._client)
         return self._client

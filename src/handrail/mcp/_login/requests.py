@@ -1,4 +1,4 @@
-"""The requests of a login: to public addresses and encrypted, except to the server itself."""
+"""Login requests: to public addresses and encrypted, except to the server itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from handrail import Refused, ToolFailed
 from handrail.net import Guard
 
 MAX_BYTES = 1 << 20
-"""Bytes of one answer."""
+"""Bytes in one answer."""
 _SECONDS = 30.0
 
 
@@ -47,9 +47,9 @@ def is_loopback(host: str) -> bool:
 
 
 class _Guarded(httpx2.AsyncBaseTransport):
-    """Resolves each other host once, and connects to an address that the guard has checked.
+    """Resolves each other host once, and connects to an address checked by the guard.
 
-    A server on this machine may send a login to another port of this machine.
+    A local server may send a login to another local port.
     """
 
     def __init__(self, server: httpx2.URL, guard: Guard) -> None:

@@ -1,4 +1,4 @@
-"""TokenFile: the tokens of servers, in a file that only its owner can read."""
+"""TokenFile: server tokens, in a file readable only by its owner."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from handrail._support.private_files import hold_lock, replace_file
 from handrail.mcp._private_table import read_private_table
 
 _EARLY_SECONDS = 30.0
-"""A token that ends so soon is not used any more."""
+"""A token ending this soon is no longer used."""
 
 
 class TokenFile:
-    """Tokens of servers, each bound to one address. A token is never sent to another one.
+    """Server tokens, each bound to one address. A token is never sent to another one.
 
     Args:
         path: The file. Only its owner can read it.
@@ -37,17 +37,17 @@ class TokenFile:
         return StoredTokens(self, url)
 
     def forget(self, url: str) -> bool:
-        """Forget the tokens of a server. Returns whether there were any."""
+        """Forget a server's tokens. Returns whether there were any."""
         had = bool(self.load().get(url))
         self.update(url, None)
         return had
 
     def load(self) -> dict[str, Any]:
-        """Return all that is stored, by address. Raises HandrailError for a damaged file."""
+        """Return everything stored, by address. Raises HandrailError for a damaged file."""
         return read_private_table(self._file)
 
     def update(self, url: str, change: dict[str, Any] | None) -> None:
-        """Add to what is stored for a server; with None, remove it."""
+        """Update a server's stored values, or remove them for None."""
         with hold_lock(self._file):
             whole = self.load()
             entry: Any = whole.pop(url, {})
@@ -57,14 +57,14 @@ class TokenFile:
 
 
 class StoredTokens:
-    """The tokens of one server, as the SDK reads and writes them."""
+    """One server's tokens, as the SDK reads and writes them."""
 
     def __init__(self, file: TokenFile, url: str) -> None:
         self._tokens = file
         self._url = url
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens. One that has ended is empty, so that it is refreshed."""
+        """Return the tokens. An expired one is empty and so gets refreshed."""
         entry = await self._load()
         if "tokens" not in entry:
             return None

@@ -1,4 +1,4 @@
-"""Asks the person at a client for approval, in the way of each era of the protocol."""
+"""Asks the client's user for approval, as each protocol version does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from handrail.permissions import Allow, Answer, Deny, Pending
 Request: TypeAlias = ServerRequestContext[Any, Any]
 
 QUESTION = "approval"
-"""The key of the question among those that a client has to answer."""
+"""The approval request's key among those a client has to answer."""
 _NO_ONE = (
     "Not run: this call needs approval, and this client cannot ask its user. Do not work around "
     "this. Continue without it, or tell the user."
@@ -25,13 +25,13 @@ _NO_ONE = (
 _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 
 current: ContextVar[Request] = ContextVar("current")
-"""The request that a call came with."""
+"""The request with the current call."""
 
 
 async def approve(pending: Pending) -> Answer | Pending:
-    """Ask the client of the current request. In the newer era, the answer comes with the next one.
+    """Ask the current request's client. In the newer era, the answer comes with the next one.
 
-    A client that cannot be asked gets a denial: nothing would answer the call later.
+    A client without elicitation gets a denial: nothing would answer the call later.
     """
     request = current.get()
     if not can_ask(request):
@@ -48,7 +48,7 @@ async def approve(pending: Pending) -> Answer | Pending:
 
 
 def is_modern(request: Request) -> bool:
-    """Return whether a request is of the era in which each request stands alone."""
+    """Return whether a request is from the era with independent requests."""
     return request.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
@@ -74,12 +74,12 @@ def ask(pending: Pending) -> types.InputRequiredResult:
 
 
 def find_answer(responses: Mapping[str, Any] | None) -> Answer:
-    """Return the answer that came with a request; a denial if there is none."""
+    """Return the answer in a request, or a denial if there is none."""
     return read_answer((responses or {}).get(QUESTION))
 
 
 def read_answer(response: object) -> Answer:
-    """Return the answer of a person. Only accepting approves."""
+    """Return a user's answer. Only accepting approves."""
     if isinstance(response, types.ElicitResult) and response.action == "accept":
         return Allow()
     return Deny.by_user()

@@ -1,4 +1,4 @@
-"""Reads who sends a request, and the deps and metadata of that caller's calls."""
+"""Reads who sends a request, and the deps and metadata for that caller's calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from handrail import Executor, Json
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 PLACE = "`make_server`"
 _FLEETING = frozenset({"exp", "iat", "nbf", "jti"})
-"""Claims that each new token of a caller has, and that say nothing about the caller."""
+"""Claims in each new token without information about the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class Caller:
 
 
 Deps: TypeAlias = Callable[[Caller], object] | object
-"""Objects for the tools, or a function that returns those of a caller."""
+"""Objects for the tools, or a function returning a caller's."""
 Metadata: TypeAlias = Mapping[str, Json] | Callable[[Caller], Mapping[str, Json]]
-"""More facts for policies, hooks and tools, or a function that returns those about a caller."""
+"""More facts for policies, hooks and tools, or a function returning a caller's."""
 
 
 class CallerFacts:
-    """Reads deps and metadata, each a value or a function of the caller."""
+    """Reads deps and metadata, each a value or a function taking the caller."""
 
     def __init__(self, executor: Executor, deps: Deps, metadata: Metadata) -> None:
         for name, value in (("deps", deps), ("metadata", metadata)):
@@ -50,7 +50,7 @@ class CallerFacts:
         self._deps, self._metadata = deps, metadata
 
     def digest(self, caller: Caller, metadata: Mapping[str, Json]) -> str:
-        """Return a text that differs if deps or metadata may differ; empty if neither can."""
+        """Return a text changing with deps and metadata, empty if neither can change."""
         facts: list[object] = [dict(metadata)] if metadata else []
         if _is_function(self._deps):
             lasting = {name: one for name, one in caller.claims.items() if name not in _FLEETING}
@@ -59,7 +59,7 @@ class CallerFacts:
         return hashlib.sha256(text.encode()).hexdigest()[:16] if facts else ""
 
     def read_deps(self, caller: Caller) -> Any:
-        """Return the objects for the tools. They may be None if a function returns that."""
+        """Return the objects for the tools. They may be None if a function returns it."""
         return _read(self._deps, caller)
 
     def read_metadata(self, caller: Caller) -> Mapping[str, Json]:

@@ -1,4 +1,4 @@
-"""Runs the calls of clients: one turn for each session, with an executor inside."""
+"""Runs clients' calls: one turn for each session, with an executor inside."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from handrail.mcp._server.principal_tools import PrincipalTools, RulesOf
 from handrail.permissions import Answer, Pending
 
 MAX_SESSIONS = 10_000
-"""Sessions that are kept. The one that was idle for longest is dropped first."""
+"""Maximum number of sessions. The longest idle one is dropped first."""
 _TURN = "session"
 _OTHER_FACTS = (
     "Not run: this answer is to a question of a session with other permissions. Call again."
@@ -45,7 +45,7 @@ _BEHIND = (
 
 @dataclass(slots=True)
 class Session:
-    """The calls of one client, or in the newer era of one principal."""
+    """One client's calls, or in the newer era one principal's."""
 
     turn: Turn[Any]
     answered: anyio.Event = field(default_factory=anyio.Event)
@@ -56,11 +56,11 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """Whether a hook has ended it, and nothing of it runs or waits any more."""
+        """Whether a hook has ended it, with no call running or waiting."""
         return self.turn.is_closed and not self.running and not self.turn.waiting
 
     def tell_answered(self) -> None:
-        """Wake up the calls that wait behind a question."""
+        """Wake up the calls waiting behind an approval request."""
         self.answered.set()
         self.answered = anyio.Event()
 
@@ -84,14 +84,14 @@ class Calls:
         self._places = places
         self._answer_seconds = answer_seconds
         self._asking = 0
-        """Questions that a client of the older era has not answered yet."""
+        """Unanswered approval requests at older clients."""
         self.changes = None if executor.registry is None else Changes(executor.registry)
-        """Tells clients of changes, if the tools can change."""
+        """Notifies clients about changes, if the tools can change."""
         self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
-        """By name and facts: two tokens of one principal can differ in what they permit."""
+        """By name and facts: two tokens for one principal can differ in what they permit."""
 
     async def list_tools(self, request: Request, _params: object) -> types.ListToolsResult:
-        """Return the tools that a client can call. From here on, calls mean these."""
+        """Return the tools a client can call. From here on, calls mean these."""
         tools = await self._executor.prepare_tools()
         if self.changes is not None:
             self.changes.remember(_name_session(request), request)
@@ -189,7 +189,7 @@ class Calls:
             session.tell_answered()
 
     async def _wait_behind(self, session: Session, request: Request, pending: Pending) -> Result:
-        """Run a call after the question that it waits for has been answered, if it is in time."""
+        """Run a call once the approval request before it is answered in time."""
         with anyio.move_on_after(self._answer_seconds):
             async with self._places.ask(session.turn.principal, is_scheduled=False):
                 while {other.key for other in session.turn.waiting} & set(pending.after):
@@ -198,7 +198,7 @@ class Calls:
         return await session.turn.dismiss(pending, _BEHIND)
 
     async def _drop_old_questions(self, session: Session) -> None:
-        """Deny the questions that no client answers any more."""
+        """Deny approval requests too old for a client to answer."""
         too_old = time.monotonic() - self._answer_seconds
         for pending in session.turn.pending:
             if session.asked.get(pending.key, too_old) < too_old:
@@ -265,8 +265,8 @@ def _name_session(request: Request) -> str:
 def _has_session(request: Request) -> bool:
     """Return whether a client has a separate session, which it can begin again.
 
-    In the newer era over HTTP, the calls of a principal share one as long as the server runs. If a
-    hook ends it, the calls that are under way end, and later ones get a new one.
+    In the newer era over HTTP, a principal's calls share one for the server's lifetime. If a hook
+    ends it, running calls end, and later ones get a new one.
     """
     http = request.request
     return http is None or (not is_modern(request) and "mcp-session-id" in http.headers)
@@ -275,7 +275,7 @@ def _has_session(request: Request) -> bool:
 async def _with_progress(
     session: Session, request: Request, call_id: str, run: Callable[[], Awaitable[Result]]
 ) -> Result:
-    """Run a call, and send its progress to a client that wants it."""
+    """Run a call, and send its progress to an interested client."""
     if not _may_want_progress(request):
         return await run()
     feed = session.turn.events(call_id)
@@ -293,7 +293,7 @@ def _may_want_progress(request: Request) -> bool:
 
 
 async def _forward(feed: Any, request: Request) -> None:
-    """Send the progress of a call to its client."""
+    """Send a call's progress to its client."""
     async for event in feed:
         if isinstance(event, Progressed):
             fraction = 0.0 if event.fraction is None else event.fraction

@@ -1,4 +1,4 @@
-"""Tells clients that the tools have changed, in the way of each era of the protocol."""
+"""Notifies clients about changed tools, as each protocol version does."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from handrail._support.loop import LoopBinding, spawn
 from handrail.mcp._server.asking import Request, is_modern
 
 PAUSE_SECONDS = 0.1
-"""Changes that follow each other within this time are one change."""
+"""Changes following each other within this time are one change."""
 MAX_CLIENTS = 1_000
-"""Clients of the older era that hear of changes. Others have to list the tools again."""
+"""Notified clients in the older era. Others have to list the tools again."""
 _SEND_SECONDS = 1.0
 
 
 class ToolServer(Server[Any]):
-    """A server of the SDK that says whether its tools can change."""
+    """An SDK server reporting whether its tools can change."""
 
     tools_change = False
 
@@ -39,12 +39,12 @@ class ToolServer(Server[Any]):
 
 
 class Changes:
-    """Watches a registry, and tells the clients that have listed its tools."""
+    """Watches a registry, and notifies the clients with a list of its tools."""
 
     def __init__(self, registry: Registry) -> None:
         self._bus = InMemorySubscriptionBus()
         self.listen = ListenHandler(self._bus)
-        """Answers requests of the newer era to hear of changes."""
+        """Answers change subscriptions in the newer era."""
         self._older: OrderedDict[str, ServerSession] = OrderedDict()
         self._home = LoopBinding()
         self._task: object = None
@@ -62,10 +62,10 @@ class Changes:
         stop.append(registry.watch(watch))
 
     def remember(self, name: str, request: Request) -> None:
-        """Tell the client of a request about later changes."""
+        """Notify a request's client about later changes."""
         if not self._home.is_open:
             self._home.bind()
-            self._task = None  # one of another loop never ends
+            self._task = None  # a task in another loop never ends
         if not is_modern(request):
             self._older[name] = request.session
             self._older.move_to_end(name)
@@ -73,7 +73,7 @@ class Changes:
                 self._older.popitem(last=False)
 
     def _note(self) -> None:
-        """Note a change, in the thread that made it."""
+        """Record a change, in the thread making it."""
         if self._home.is_open:
             self._home.call(self._start)
 
@@ -96,5 +96,5 @@ class Changes:
 
 
 async def _send(session: ServerSession) -> None:
-    with anyio.move_on_after(_SEND_SECONDS):  # a client that does not read is not waited for
+    with anyio.move_on_after(_SEND_SECONDS):  # do not wait for a client not reading
         await session.send_tool_list_changed()

@@ -1,4 +1,4 @@
-"""Converts definitions and results of handrail into those of the protocol."""
+"""Converts handrail definitions and results into the protocol's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from handrail import DESTROY, READ, Exposure, File, Image, Result, Spec, Text, T
 from handrail._support import is_table
 
 _RESULT = "result"
-"""The field of data that are not an object."""
+"""The field for data other than objects."""
 _NO_DATA = (
     "The call has run, but its result cannot be given in the form that the tool promises. Do not "
     "repeat it. As text:"
@@ -21,7 +21,7 @@ _NO_DATA = (
 
 
 def list_definitions(tools: Toolset) -> list[types.Tool]:
-    """Return the tools that a client gets, in name order. It searches for deferred ones."""
+    """Return a client's tools, in name order. It searches for deferred ones."""
     names = dict[str, str]()
     for sent, name in tools.api_names.items():
         names.setdefault(name, sent)
@@ -47,10 +47,10 @@ def _write_definition(spec: Spec, name: str) -> types.Tool:
 
 
 def find_promise(spec: Spec) -> dict[str, Any] | None:
-    """Return the schema of a tool's data, which is that of an object.
+    """Return an object schema for a tool's data.
 
-    Other data are its field ``result``: older clients accept only objects. Clients refuse a result
-    without what its tool promises, so the field can be missing: a list can be too long.
+    Other data are its ``result`` field: older clients accept only objects. The field is optional:
+    clients reject a result without the promised fields, and a list can be too long.
     """
     schema = spec.output_schema
     if schema is None or schema.get("type") == "object":
@@ -61,9 +61,9 @@ def find_promise(spec: Spec) -> dict[str, Any] | None:
 
 
 def write_result(result: Result, spec: Spec | None) -> types.CallToolResult:
-    """Return a result as the protocol has it. A failure is the tool's, for the model to read.
+    """Return a result in protocol form. A failure is the tool's, for the model to read.
 
-    Clients refuse a result without the object that its tool promises, such as one that is too long.
+    Clients reject a result without the object its tool promises, such as a result too long for it.
     As an error, its text still arrives.
     """
     data = None if result.failure else _read_data(result, spec)
@@ -86,7 +86,7 @@ def _promises(spec: Spec | None) -> bool:
 
 
 def _read_data(result: Result, spec: Spec | None) -> dict[str, Any] | None:
-    """Return the data of a result as an object, in the form that its tool promises."""
+    """Return a result's data as an object, in the form its tool promises."""
     schema = None if spec is None else spec.output_schema
     is_wrapped = schema is not None and schema.get("type") != "object"
     if result.data is None:

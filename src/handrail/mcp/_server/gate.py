@@ -22,9 +22,9 @@ from handrail.net import read_body
 MAX_BODY_BYTES = 4 << 20
 MAX_JSON_DEPTH = 64
 MAX_JSON_VALUES = 50_000
-"""Values of one request: a parser holds up all clients for as long as it makes them."""
+"""Values in one request: a parser blocks all clients while making them."""
 SECONDS = 30.0
-"""How long a client may take to send a request, or to take the next piece of a response."""
+"""How long a client may take to send a request, or to accept the next chunk of a response."""
 _REFUSALS = {
     HTTPStatus.BAD_REQUEST: "The request was broken off.",
     HTTPStatus.REQUEST_TIMEOUT: "The request took too long.",
@@ -45,7 +45,7 @@ class Tokens:
         self._principals = {_digest(token): principal for token, principal in tokens.items()}
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the principal of a token; None if it is unknown."""
+        """Return a token's principal, or None if unknown."""
         principal = self._principals.get(_digest(token))
         if principal is None:
             return None
@@ -57,7 +57,7 @@ def _digest(token: str) -> bytes:
 
 
 def require_token(app: ASGIApp, verifier: TokenVerifier, resource_url: Any) -> ASGIApp:
-    """Return an application that answers only requests with a valid token."""
+    """Return an application answering only requests with a valid token."""
     backend = BearerAuthBackend(verifier, resource_server_url=resource_url)
     return AuthenticationMiddleware(
         AuthContextMiddleware(RequireAuthMiddleware(app, [])), backend=backend
@@ -71,7 +71,7 @@ class Bounded:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the whole body of one request, and answer it."""
+        """Read one request's whole body, and answer it."""
         body = await read_body(receive, most=MAX_BODY_BYTES, seconds=SECONDS)
         refused = _check_body(body)
         if refused is not None:
@@ -86,7 +86,7 @@ class Bounded:
 
 
 class Gate:
-    """An application behind the checks that need no token."""
+    """An application behind the checks without tokens."""
 
     def __init__(
         self, app: ASGIApp, inner: ASGIApp, *, hosts: tuple[str, ...], origins: tuple[str, ...]
@@ -97,7 +97,7 @@ class Gate:
         self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or run the life of the application."""
+        """Answer one request, or run the application's lifespan."""
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
             return
@@ -138,12 +138,12 @@ def _matches(value: str, allowed: tuple[str, ...]) -> bool:
 
 
 def _check_body(body: bytes | HTTPStatus) -> PlainTextResponse | None:
-    """Return a refusal of a body that is too large, too deep, too full or too slow."""
+    """Return the rejection for a body too large, too deep, too full or too slow."""
     if isinstance(body, HTTPStatus):
         return PlainTextResponse(_REFUSALS[body], body)
     if b"\0" in body:  # UTF-16 or UTF-32, which a parser reads, and the checks below do not
         return PlainTextResponse("The JSON is not UTF-8.", 400)
-    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")  # no quote left is part of a text
+    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")  # remaining quotes are outside texts
     structure, texts = _TEXT.subn(b"", plain, count=MAX_JSON_VALUES)
     values = texts + sum(map(structure.count, (b",", b"[", b"{")))
     if values >= MAX_JSON_VALUES:

@@ -1,4 +1,4 @@
-"""Counts calls for a monitoring system, without any of their content."""
+"""Counts calls for a monitoring system, without their content."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from handrail import Call, CheckedCall, Hook, Result
 
 MAX_SERIES = 50_000
-"""Combinations of server, tool and outcome that are kept. The rest is counted without names."""
+"""Combinations of server, tool and outcome. Further ones are counted without names."""
 
 
 class _Ended(NamedTuple):
-    """Calls that ended alike."""
+    """Calls with the same outcome."""
 
     server: str
     tool: str
@@ -21,10 +21,10 @@ class _Ended(NamedTuple):
 
 
 class CallMetrics:
-    """Counts the calls of an executor by server, tool and outcome, and the questions that are open.
+    """Counts an executor's calls by server, tool and outcome, and its open approval requests.
 
     Pass ``hook`` to the executor, before its other hooks, and the object to ``make_server`` and
-    ``with_metrics``. It keeps the names of servers and tools, but no arguments, results or users.
+    ``with_metrics``. It stores server and tool names, but no arguments, results or users.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class CallMetrics:
 
     @property
     def hook(self) -> Hook:
-        """A hook for an executor. List it first, so that it counts what other hooks return."""
+        """A hook for an executor. List it first, to count what other hooks return."""
         return Hook(after=self._after)
 
     def _after(self, call: CheckedCall | Call, result: Result) -> Result:
@@ -46,7 +46,7 @@ class CallMetrics:
         return result
 
     def render(self) -> Iterator[str]:
-        """Yield the lines, in the text format of Prometheus."""
+        """Yield the lines, in the Prometheus text format."""
         yield "# HELP handrail_calls_total Calls that have ended, by outcome."
         yield "# TYPE handrail_calls_total counter"
         for ended, count in sorted(self._ended.items()):
@@ -58,7 +58,7 @@ class CallMetrics:
 
 
 def _name(call: CheckedCall | Call) -> tuple[str, str]:
-    """Return the server and the tool; neither, if a client sent a call that is not valid."""
+    """Return the server and the tool, or neither for an invalid call from a client."""
     if isinstance(call, Call):
         return "", ""
     facts = call.spec.metadata

@@ -1,4 +1,4 @@
-"""Places: how many calls run and wait, for each principal, so that none holds up the others."""
+"""Slots: running and waiting calls for each principal, so none blocks the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import anyio
 
 Principal: TypeAlias = str | None
 _number: ContextVar[int] = ContextVar("_number", default=0)
-"""The number of the current call, by which it started before or after others."""
+"""The current call's number, for its starting order."""
 
 _Waiting: TypeAlias = tuple[int, anyio.Event]
 _BUSY = "Not run: {} calls of this server are waiting already. Call again later."
@@ -23,13 +23,13 @@ _YOURS = (
 
 
 class Places:
-    """Lets calls start in turn between principals, each within its share.
+    """Starts calls in turn between principals, each within its share.
 
     Args:
-        calls: Calls that run, wait or ask at a time.
-        running: Calls that run at a time, of those.
-        share: The part of both that one principal can take. A server without principals has one
-            client, or many that it cannot tell apart: they have all places.
+        calls: Calls running, waiting or asking at a time.
+        running: How many of these calls can run at a time.
+        share: One principal's maximum part of both. A server without principals has one client, or
+            many it cannot tell apart: they have all slots.
     """
 
     def __init__(self, *, calls: int, running: int, share: float) -> None:
@@ -37,7 +37,7 @@ class Places:
         self._most_running = min(running, calls)
         self._share = share
         self._running: dict[Principal, list[int]] = {}
-        """The numbers of the calls that run."""
+        """The running calls' numbers."""
         self._numbers = count(1)
         self._asking = Counter[Principal]()
         self._answering = Counter[Principal]()
@@ -45,7 +45,7 @@ class Places:
         """Who is first here gets the next place."""
 
     async def enter(self, principal: Principal) -> str:
-        """Wait for a place, and take it. Returns why there is none; empty if there is."""
+        """Wait for a slot and acquire it. Returns why there is none, or ""."""
         if refused := self._refuse(principal):
             return refused
         _number.set(next(self._numbers))
@@ -65,10 +65,10 @@ class Places:
 
     @asynccontextmanager
     async def ask(self, principal: Principal, *, is_scheduled: bool) -> AsyncGenerator[None]:
-        """Free the place of a call while its question is open. After that, it waits for one.
+        """Free a call's slot while its approval request is open. Afterwards, it waits for one.
 
-        Calls that run may wait for one that the executor has scheduled. So if it started before all
-        of them, it has a place at once. One that is scheduled again starts as a new one does.
+        Running calls may wait for a call scheduled by the executor. If it started before all of
+        them, it gets a slot immediately. One scheduled again starts like a new one.
         """
         number = _number.get()
         self._asking[principal] += 1
@@ -89,9 +89,9 @@ class Places:
 
     @asynccontextmanager
     async def answer(self, principal: Principal) -> AsyncGenerator[str]:
-        """Let an answer wait for a place, though its principal has no more calls.
+        """Wait for a slot for an answer, although its principal has no more calls.
 
-        Calls that wait for the answer have no place, but they are counted.
+        Calls waiting for the answer have no slot, but they are counted.
         """
         answering = self._answering[principal]
         if answering >= self._part(self._calls, principal):
@@ -136,7 +136,7 @@ class Places:
         return _BUSY.format(total) if total >= self._calls and own else ""
 
     def _start(self) -> None:
-        """Start the calls that have a place now, one of each principal after the other."""
+        """Start the calls with a free slot, one from each principal in turn."""
         while self._count_all() < self._most_running and (able := self._find_able()):
             principal = able[0]
             number, started = first = self._waiting[principal][0]

@@ -1,4 +1,4 @@
-"""Selects the tools that each principal may know of."""
+"""Selects the tools each principal may know."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from handrail import Access, Executor, Exposure, Tool, Toolset
 from handrail.policy import Rulebook
 
 RulesOf: TypeAlias = Callable[[str | None], Rulebook]
-"""Returns the rules of a principal; of None, if a client has none."""
+"""Returns a principal's rules. Gets None for a client without one."""
 _OWN = "handrail"
-"""The origin of the tools that an executor adds for searches."""
+"""Origin of the tools an executor adds for searches."""
 
 
 class _Selected(NamedTuple):
-    """The tools that some rules leave."""
+    """The tools some rules leave."""
 
     among: Toolset
     version: str
@@ -26,7 +26,7 @@ class _Selected(NamedTuple):
 
 
 class PrincipalTools:
-    """The tools of an executor, without those that the rules of a principal always deny."""
+    """An executor's tools, without those a principal's rules always deny."""
 
     def __init__(self, executor: Executor, rules_of: RulesOf | None) -> None:
         self._executor = executor
@@ -34,7 +34,7 @@ class PrincipalTools:
         self._selected: dict[Rulebook, _Selected] = {}
 
     async def select(self, tools: Toolset, principal: str | None) -> Toolset:
-        """Return those that a principal may know of. Many tools do not block the loop."""
+        """Return those a principal may know. Many tools do not block the loop."""
         if self._rules_of is None:
             return tools
         rules = self._rules_of(principal)
@@ -55,7 +55,7 @@ class PrincipalTools:
         return self._describe_search(left)
 
     def _describe_search(self, tools: Toolset) -> Toolset:
-        """Return the tools with a search tool that names only what it can find."""
+        """Return the tools with a search tool naming only what it can find."""
         deferred = [tool.spec.name for tool in tools if tool.spec.exposure is Exposure.DEFERRED]
         if not deferred:
             return tools.without(*(tool.spec.name for tool in tools if tool.origin == _OWN))
@@ -70,7 +70,7 @@ class PrincipalTools:
 
 
 def _searches(tool: Tool[..., Any]) -> bool:
-    """Return whether a tool is the search of an executor, not one of your application."""
+    """Return whether a tool is an executor's search, not one from your application."""
     return tool.spec.exposure is Exposure.SEARCH and tool.origin == _OWN
 
 

@@ -1,9 +1,9 @@
-"""Assemble a reply from the events of a stream. No call is merged, dropped or invented.
+"""Assemble a reply from stream events. No call is merged, dropped or invented.
 
 A call is complete when the API reports it as complete and its JSON is closed. Otherwise it waits
-until another part begins, or until the API sends the stop reason. A call that an output limit may
-have cut off becomes a ``TruncatedCall``, which is never run. Calls are returned in the order of the
-reply: a complete call waits for the calls before it.
+until another part begins, or until the API sends the stop reason. A call possibly cut off by an
+output limit becomes a ``TruncatedCall``, which is never run. Calls are returned in reply order: a
+complete call waits for the calls before it.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Assembler:
 
     def __init__(self, api: str, names: Names) -> None:
         self.seed = ""
-        """The id of the response. It makes generated call ids differ between replies."""
+        """The response id. It makes generated call ids differ between replies."""
         self.model = ""
         self.stop_detail = ""
         """What the provider says about a refusal or an invalid call."""
         self.usage = Usage()
         self.fields: Fields = {}
-        """More fields of the whole reply."""
+        """More reply fields."""
         self._api = api
         self._names = names
         self._parts: list[Draft] = []
@@ -63,7 +63,7 @@ class Assembler:
         self.usage = larger_usage(self.usage, usage)
 
     def insert_after(self, parts: Collection[Draft] | None) -> None:
-        """Insert the next parts after the last of these. None means at the end again."""
+        """Insert the next parts after the last of these, or at the end again for None."""
         if parts is None:
             self._at = None
         else:
@@ -79,11 +79,11 @@ class Assembler:
         return part
 
     def begin_text(self, *, thought: bool, signature: str = "") -> TextDraft:
-        """Begin a new part of text or reasoning."""
+        """Begin a new text or reasoning part."""
         return self._place(TextDraft(thought=thought, signature=signature))
 
     def begin_opaque(self, value: Data) -> OpaqueDraft:
-        """Begin a part that goes back unchanged."""
+        """Begin a part to send back unchanged."""
         return self._place(OpaqueDraft(dict(value)))
 
     def add_image(self, image: Image) -> None:
@@ -91,7 +91,7 @@ class Assembler:
         self._place(ImageDraft(image))
 
     def continue_text(self, piece: str, *, thought: bool = False) -> list[Piece]:
-        """Continue the last part if it is of the same kind; otherwise begin a new one."""
+        """Continue the last part if the kind matches. Otherwise begin a new one."""
         if not piece:
             return []
         last = self._parts[-1] if self._parts else None
@@ -118,11 +118,11 @@ class Assembler:
             self._ids.add(call_id)
 
     def add_args(self, draft: CallDraft, piece: str) -> list[Piece]:
-        """Add a piece to the arguments of a call, and return what to show."""
+        """Append a fragment to a call's arguments, and return the fragments to show."""
         return self.show_args(draft, draft.args.add(piece))
 
     def show_args(self, draft: CallDraft, text: str) -> list[Piece]:
-        """Return a piece of arguments to show, with the id that the call will have."""
+        """Return an argument fragment to show, with the call's later id."""
         if not text:
             return []
         draft.unshown.append(text)
@@ -133,7 +133,7 @@ class Assembler:
         return [ArgsDelta(call_id, self._names.get(draft.name, draft.name), shown)]
 
     def _identify(self, draft: CallDraft) -> str:
-        """Return the id of a call. If it has none, generate one."""
+        """Return a call's id, generating one if missing."""
         if not draft.id:
             args = "" if self.seed else draft.args.text
             at = self._drafts.index(draft)
@@ -142,7 +142,7 @@ class Assembler:
         return draft.id
 
     def mark(self, draft: CallDraft) -> list[Piece]:
-        """Record that the API reports a call as complete. The call waits if its JSON is not."""
+        """Record a call as complete in the API. The call waits if its JSON is incomplete."""
         draft.marked = True
         return self.settle(draft) if is_complete(draft.args.text) else []
 
@@ -158,7 +158,7 @@ class Assembler:
         return self._release()
 
     def _release(self) -> list[Piece]:
-        """Return the next calls in the order of the reply, up to one that is not settled."""
+        """Return the next calls in reply order, up to the first unsettled one."""
         calls: list[Piece] = []
         for draft in self._drafts[self._returned :]:
             if draft.outcome is None:
@@ -171,8 +171,8 @@ class Assembler:
     def settle_complete(self, *, marked: bool = True) -> list[Piece]:
         """Settle complete calls when another part begins: no limit can have cut them off.
 
-        Use ``marked=False`` for an API that does not report calls as complete. Then a call is
-        complete if its JSON is.
+        Use ``marked=False`` for an API without completion marks. Then a call is complete if its
+        JSON is.
         """
         return [
             call
@@ -202,7 +202,7 @@ class Assembler:
 
 
 class StreamDecoder(Protocol):
-    """Decodes the stream of one API: takes events, returns pieces and calls, then the reply."""
+    """Stream decoder for one API: takes events, returns fragments and calls, then the reply."""
 
     def feed(self, event: Data) -> Iterable[Piece]:
         """Process one event."""

@@ -1,4 +1,4 @@
-"""The parts of a reply while they are received."""
+"""Reply parts under construction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Fields = dict[str, Any]
 
 
 class Pieces:
-    """Text that arrives in pieces."""
+    """Text arriving in fragments."""
 
     __slots__ = ("_held", "_pieces")
 
@@ -44,7 +44,7 @@ class Pieces:
 
 
 class CallDraft:
-    """A call that is being received."""
+    """A call under construction."""
 
     __slots__ = ("args", "fields", "id", "marked", "name", "outcome", "unshown")
 
@@ -53,12 +53,12 @@ class CallDraft:
         self.args = Pieces(args)
         self.id = ""
         self.fields: Fields = {}
-        """More fields of the call, which go back with it."""
+        """More call fields, sent back with the call."""
         self.marked = False
         """Whether the API has reported the call as complete."""
         self.outcome: Call | TruncatedCall | None = None
         self.unshown: list[str] = []
-        """Arguments that cannot be shown yet, because the call has no id."""
+        """Arguments to show once the call has an id."""
 
     def parts(self, api: str) -> list[ReplyPart]:
         """Return the call, and its fields before it."""
@@ -66,7 +66,7 @@ class CallDraft:
 
 
 class TextDraft:
-    """Text or reasoning that is being received."""
+    """Text or reasoning under construction."""
 
     __slots__ = ("content", "fields", "signature", "thought")
 
@@ -90,7 +90,7 @@ class TextDraft:
 
 
 class OpaqueDraft:
-    """A part that handrail does not read, while it is received."""
+    """A part handrail does not read, under construction."""
 
     __slots__ = ("value",)
 
@@ -123,5 +123,5 @@ def with_fields(fields: Fields, api: str, part: ReplyPart | None) -> list[ReplyP
 
 
 def opaque(value: Fields, api: str, kind: Literal["part", "fields"] = "part") -> Opaque:
-    """Return data from a provider as a part of a reply."""
+    """Return provider data as a reply part."""
     return Opaque(dump_opaque(value), api, kind)

@@ -25,12 +25,12 @@ from handrail.providers._formats.ids import MAX_ID_CHARS, fit_id
 from handrail.providers._formats.tolerant import ArgumentObject, arguments, dump, sendable
 
 BodyPart: TypeAlias = dict[str, Any]
-"""A part of a request body."""
+"""A request body part."""
 
 IMAGE_TYPES = frozenset(("image/gif", "image/jpeg", "image/png", "image/webp"))
 PDF_TYPES = frozenset(("application/pdf",))
 FAILED = "Failed: "
-"""The prefix of a failed result in APIs that have no flag for it."""
+"""Prefix for failed results in APIs without a failure flag."""
 
 _TEXTUAL = frozenset(
     f"application/{kind}" for kind in "javascript json sql toml x-sh xml x-yaml yaml".split()
@@ -48,18 +48,18 @@ class Losses:
     at: int = 0
 
     def add(self, what: str) -> None:
-        """Record a loss with the index of its message."""
+        """Record a loss with its message index."""
         self.notes.append(f"messages[{self.at}]: {what}")
 
     def text(self, text: str) -> str:
-        """Return text that can be encoded."""
+        """Return encodable text."""
         encodable = sendable(text)
         if encodable != text:
             self.add("an incomplete character in the text is replaced")
         return encodable
 
     def args(self, call: Call | TruncatedCall) -> BodyPart:
-        """Return a call's arguments as an object; an empty one if they cannot be sent."""
+        """Return a call's arguments as an object, empty if they cannot be sent."""
         return self._args(call).value
 
     def args_text(self, call: Call | TruncatedCall) -> str:
@@ -100,19 +100,19 @@ class Losses:
         return {}
 
     def add_unsent(self, part: Opaque) -> None:
-        """Record a part that no API of this format accepts in a request."""
+        """Record a part no API accepts in a request for this format."""
         if data := self.data(part):
             self.add(f"the part {kind_of(data)!r} is omitted")
 
     def fields(self, fields: BodyPart, sent: Collection[str] = ()) -> BodyPart:
-        """Return the fields that an API accepts in a request."""
+        """Return the fields an API accepts in a request."""
         for name in fields:
             if name not in sent:
                 self.add(f"the field {name!r} is omitted")
         return {name: value for name, value in fields.items() if name in sent}
 
     def failure_prefix(self, result: Result) -> str:
-        """Return the text before a failed result, for APIs that have no flag for it."""
+        """Return the text before a failed result, for APIs without a failure flag."""
         if result.failure:
             self.add(f"the failure of {result.call_id!r} is marked only in its text")
         elif result.text.startswith(FAILED):
@@ -120,12 +120,12 @@ class Losses:
         return FAILED if result.failure else ""
 
     def add_found(self, result: Result) -> None:
-        """Record that an API shows the tools that a result found, and not its text."""
+        """Record a result shown as its found tools, without its text."""
         if result.text or result.parts:
             self.add(f"the text of {result.call_id!r} is omitted: the model reads what it found")
 
     def placeholder(self, part: Image | File) -> str:
-        """Return the text in place of a part that the API does not support."""
+        """Return the text replacing a part the API does not support."""
         kind, size = sendable(part.media_type), len(part.data)
         name = f"file {sendable(part.name)!r}" if isinstance(part, File) else "image"
         self.add(f"the {name} of type {kind} is omitted")
@@ -144,12 +144,12 @@ def parse_object(data: str) -> BodyPart:
 
 
 def kind_of(part: BodyPart) -> str:
-    """Return the type of a part that handrail does not read."""
+    """Return the type of a part handrail does not read."""
     return str(part.get("type") or next(iter(part), "unknown"))
 
 
 def parts_with_fields(reply: Reply, lost: Losses) -> Iterator[tuple[ReplyPart | None, BodyPart]]:
-    """Yield each part with the other fields that belong to it; at the end None with the reply's."""
+    """Yield each part with the other fields belonging to it, then None with the reply's fields."""
     fields: BodyPart = {}
     for part in reply.parts:
         if isinstance(part, Opaque) and part.kind == "fields":
@@ -163,7 +163,7 @@ def parts_with_fields(reply: Reply, lost: Losses) -> Iterator[tuple[ReplyPart | 
 def find_losses(
     write: Callable[[Sequence[Message], Losses], object], messages: Sequence[Message], api: str
 ) -> tuple[str, ...]:
-    """Return what an API cannot represent of a history, one message each."""
+    """Return one message for each loss when writing a history for an API."""
     lost = Losses(api)
     write(messages, lost)
     return tuple(lost.notes)
@@ -171,7 +171,7 @@ def find_losses(
 
 @dataclass(frozen=True, slots=True)
 class PlacedMessage:
-    """A message, its index, and the ids of its calls in the request."""
+    """A message, its index, and its calls' ids in the request."""
 
     at: int
     message: Message
@@ -181,7 +181,7 @@ class PlacedMessage:
     def pair_results(
         self, results: ToolResults
     ) -> Iterator[tuple[Call | TruncatedCall, str, Result]]:
-        """Yield each call, its id in the request and its result, in the order of the calls."""
+        """Yield each call, its id in the request and its result, in call order."""
         by_id = {result.call_id: result for result in results.results}
         for call in self.calls:
             yield call, self.ids[call.id], by_id[call.id]
@@ -233,7 +233,7 @@ def _check_distinct(calls: tuple[Call | TruncatedCall, ...], at: int) -> None:
 
 
 def call_name(call: Call | TruncatedCall) -> str:
-    """Return the name of a call's tool as APIs accept it."""
+    """Return the name of a call's tool in its API form."""
     return api_name(sendable(call.name))
 
 
@@ -243,12 +243,12 @@ def media_type_of(part: Image | File) -> str:
 
 
 def is_viewable(part: Image | File, kinds: AbstractSet[str]) -> bool:
-    """Whether a part has one of these media types and is not empty. APIs reject empty parts."""
+    """Whether a part is not empty and has one of these media types. APIs reject empty parts."""
     return bool(part.data) and media_type_of(part) in kinds
 
 
 def text_of(file: File) -> str | None:
-    """Return the text of a text file, or None for any other file."""
+    """Return a text file's text, or None for other files."""
     kind = media_type_of(file)
     if not (kind.startswith("text/") or kind in _TEXTUAL or kind.endswith(("+json", "+xml"))):
         return None
@@ -259,7 +259,7 @@ def text_of(file: File) -> str | None:
 
 
 def base64(part: Image | File) -> str:
-    """Encode the bytes of an image or a file as base64 text."""
+    """Encode an image's or file's bytes as base64 text."""
     return b64encode(part.data).decode()
 
 

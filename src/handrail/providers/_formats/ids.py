@@ -1,4 +1,4 @@
-"""Ids of calls: generated if an API sends none, rewritten if an API does not accept one."""
+"""Call ids: generated if an API sends none, rewritten if an API does not accept one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Set as AbstractSet
 
 MAX_ID_CHARS = 64
-"""The longest call id that most APIs accept."""
+"""The longest call id most APIs accept."""
 
 _FITS = re.compile(r"[A-Za-z0-9_-]+")
 _FITTED = re.compile(r"id_x[0-9a-f]{24}")
@@ -24,10 +24,10 @@ def make_id(seed: str, at: int, call: tuple[str, str], used: AbstractSet[str]) -
 
 
 def fit_id(call_id: str, times: int, longest: int) -> str:
-    """Return an id that an API accepts: ``[A-Za-z0-9_-]``, at most ``longest`` characters.
+    """Return a valid id for an API: ``[A-Za-z0-9_-]``, at most ``longest`` characters.
 
-    A valid id stays unchanged at its first use in a history. Different ids, and different uses of
-    one id, give different results.
+    A valid id stays unchanged at its first use in a history. Different ids, and repeated uses, give
+    different results.
     """
     fits = len(call_id) <= longest and _FITS.fullmatch(call_id) and not _FITTED.fullmatch(call_id)
     return call_id if fits and not times else f"id_x{_digest(call_id, str(times))}"

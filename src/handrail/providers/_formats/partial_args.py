@@ -23,7 +23,7 @@ class _PartialText(list[str]):
 
 
 class PartialArguments:
-    """The arguments of one call that were received so far."""
+    """One call's arguments received so far."""
 
     def __init__(self) -> None:
         self._root = _PartialValue()
@@ -77,27 +77,27 @@ class PartialArguments:
         return True
 
     def end(self) -> str:
-        """Return the rest of the JSON text to show."""
+        """Return the remaining JSON text to show."""
         return self._shown.end()
 
 
 class _ShownArguments:
-    """Writes arguments as JSON text while they arrive, as long as they arrive in order.
+    """Writes arguments as JSON text while they arrive in order.
 
-    After a value for a place that was already written, nothing more is shown.
+    After a value for a position already written, nothing more is shown.
     """
 
     def __init__(self) -> None:
         self._path: _Steps = []
-        """The path of the innermost object or list that is open."""
+        """Path to the innermost open object or list."""
         self._open: list[_OpenValue] = []
-        """The objects and lists that are open, from the outermost to the innermost."""
+        """The open objects and lists, outermost first."""
         self._string: _Steps | None = None
-        """The path of the string that is open."""
+        """Path to the open string."""
         self._in_order = True
 
     def add(self, steps: _Steps, value: Any, *, more: bool) -> str:
-        """Return the text of a value and of everything that has to be written before it."""
+        """Return a value's text after everything due before it."""
         if self._string is not None and self._string == steps and isinstance(value, str):
             text = dump(value)[1:-1]
         else:
@@ -109,7 +109,7 @@ class _ShownArguments:
         return text if self._in_order else ""
 
     def end(self) -> str:
-        """Return the text that closes everything."""
+        """Return the text to close everything."""
         text = self._end_string() + self._close(0)
         return text if self._in_order else ""
 
@@ -136,7 +136,7 @@ class _ShownArguments:
         return text
 
     def _next(self, step: str | int) -> str:
-        """Begin a value of the innermost object or list."""
+        """Begin a value in the innermost object or list."""
         here = self._open[-1]
         comma = "," if here.steps else ""
         expected = step == len(here.steps) if here.of_list else isinstance(step, str)
@@ -152,7 +152,7 @@ class _ShownArguments:
 
 
 class _OpenValue:
-    """An object or a list that is being written."""
+    """An object or list under construction."""
 
     __slots__ = ("brackets", "of_list", "steps")
 

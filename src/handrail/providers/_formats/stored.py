@@ -1,4 +1,4 @@
-"""Collect the messages of a stored conversation, and report what is not converted."""
+"""Collect a stored conversation's messages, and report parts left unconverted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from handrail.providers._formats.history import FAILED
 from handrail.providers._formats.tolerant import FINDER_KEY, Data, Names, read_bytes, text_at
 
 OnLoss: TypeAlias = Callable[[str], object]
-"""Receives one line for each part of a stored conversation that is not converted."""
+"""Receives one line for each unconverted part in a stored conversation."""
 
 
 def ignore_loss(loss: str) -> None:
@@ -19,17 +19,17 @@ def ignore_loss(loss: str) -> None:
 
 
 class StoredConversation:
-    """The messages of a stored conversation that were read so far."""
+    """A stored conversation's messages read so far."""
 
     def __init__(self, names: Names, on_loss: OnLoss) -> None:
         self.names = names
         self.messages: list[Message] = []
         self.at = 0
-        """The index of the stored message that is being read."""
+        """Index of the current stored message."""
         self._on_loss = on_loss
 
     def read(self, messages: Iterable[object]) -> Iterator[Data]:
-        """Yield the stored messages, and report values that are not messages."""
+        """Yield the stored messages, and report other values."""
         for self.at, message in enumerate(messages):
             if isinstance(message, Mapping):
                 yield cast("Data", message)
@@ -37,16 +37,16 @@ class StoredConversation:
                 self.lose("a value that is not an object is omitted")
 
     def lose(self, what: str) -> None:
-        """Report something that is not converted."""
+        """Report an unconverted value."""
         self._on_loss(f"messages[{self.at}]: {what}")
 
     def omit(self, part: Data) -> list[Content]:
-        """Report a part that is not converted."""
+        """Report an unconverted part."""
         self.lose(f"the part {text_at(part, 'type') or next(iter(part), 'unknown')!r} is omitted")
         return []
 
     def refer(self, kind: str, address: str) -> list[Content]:
-        """Return the address of something that the message does not contain, as text."""
+        """Return the address of something outside the message, as text."""
         self.lose(f"the {kind} {address!r} is sent as its address")
         return [Text(f"[{kind.capitalize()}: {address}]")]
 
@@ -68,7 +68,7 @@ class StoredConversation:
         failed: bool,
         found: Iterable[str] = (),
     ) -> None:
-        """Add a result to those of the last reply."""
+        """Add a result to the last reply's results."""
         own = tuple(self.names.get(name, name) for name in found)
         result = _result(self._call_id(given_id, name), parts, failed=failed)._replace(found=own)
         if self.messages and isinstance(self.messages[-1], ToolResults):
@@ -77,7 +77,7 @@ class StoredConversation:
             self.messages.append(ToolResults((result,)))
 
     def may_find(self, call_id: str) -> bool:
-        """Whether a call is one of the tool that searches, or no name says which tool does."""
+        """Whether a call can be a tool search: its tool is the finder, or no finder is named."""
         finder = self.names.get(FINDER_KEY)
         replies = [message for message in self.messages[-2:] if isinstance(message, Reply)]
         calls = [call.name for reply in replies for call in reply.calls if call.id == call_id]
@@ -90,7 +90,7 @@ class StoredConversation:
         return last.results if isinstance(last, ToolResults) else ()
 
     def fill_result(self, call_id: str, parts: list[Content], *, failed: bool) -> None:
-        """Give the content of a result that was empty so far."""
+        """Set the content of a result left empty so far."""
         full = _result(call_id, parts, failed=failed)
         results = (
             full._replace(found=one.found) if one.call_id == call_id else one
@@ -99,7 +99,7 @@ class StoredConversation:
         self.messages[-1] = ToolResults(tuple(results))
 
     def _call_id(self, given_id: str, name: str) -> str:
-        """Return the id of a result's call: as given, or that of the next call of this tool."""
+        """Return a result's call id: as passed, or from the tool's next call."""
         answered = [result.call_id for result in self.last_results]
         if given_id and given_id not in answered:
             return given_id
@@ -126,7 +126,7 @@ def _result(call_id: str, parts: list[Content], *, failed: bool) -> Result:
 
 
 def read_failure(parts: list[Content]) -> tuple[list[Content], bool]:
-    """Return a result without the prefix of a failure, and whether it has one."""
+    """Return a result without its failure prefix, and whether it had one."""
     first = parts[0] if parts else None
     if not isinstance(first, Text) or not first.text.startswith(FAILED):
         return parts, False
@@ -134,7 +134,7 @@ def read_failure(parts: list[Content]) -> tuple[list[Content], bool]:
 
 
 def read_media(data: object, kind: str, name: str = "") -> Image | File | None:
-    """Return an image, or a file of another type. None if there are no bytes."""
+    """Return an image, or a file for other types, or None without bytes."""
     content = read_bytes(data)
     if not content:
         return None
@@ -143,6 +143,6 @@ def read_media(data: object, kind: str, name: str = "") -> Image | File | None:
 
 
 def read_data_url(url: str, name: str = "") -> Image | File | None:
-    """Return the content of a data URL, or None for any other address."""
+    """Return a data URL's content, or None for any other address."""
     kind, found, data = url.removeprefix("data:").partition(";base64,")
     return read_media(data, kind, name) if found and url.startswith("data:") else None

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from handrail.messages import Usage
 
 Names: TypeAlias = Mapping[str, str]
-"""Maps the name that was sent to a provider to the name of the tool."""
+"""Maps names sent to a provider to tool names."""
 Data: TypeAlias = Mapping[str, Any]
 """A JSON object from a provider. No key is certain to exist."""
 
 NO_NAMES: Names = MappingProxyType({})
 NOTHING: Data = MappingProxyType({})
 FINDER_KEY = "<tool_search_call>"
-"""The key in ``names`` of the tool that searches. No tool can have it in an API."""
+"""The key in ``names`` for the tool with the search. No API allows a tool with this name."""
 
 _URL_SAFE = str.maketrans("-_", "+/")
 _HALF = re.compile("[\ud800-\udfff]")
@@ -40,7 +40,7 @@ def count_at(value: Data, key: str) -> int:
 
 
 def index_at(value: Data, key: str = "index") -> int | str | None:
-    """Return the index of a part; None if it is missing or malformed."""
+    """Return a part's index, or None if missing or malformed."""
     content = value.get(key)
     return content if isinstance(content, int | str) else None
 
@@ -67,7 +67,7 @@ def args_at(value: Data, key: str) -> str:
 
 
 def larger_usage(usage: Usage, other: Usage) -> Usage:
-    """Return the larger of each count. Counts grow while a reply is received."""
+    """Return the larger of each count. Counts grow during a reply."""
     names = [field.name for field in fields(Usage)]
     return Usage(**{name: max(getattr(usage, name), getattr(other, name)) for name in names})
 
@@ -83,7 +83,7 @@ def dump_opaque(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Return a value of an SDK as JSON has it: bytes as base64, an enum as its value."""
+    """Return an SDK value as JSON has it: bytes as base64, an enum as its value."""
     if isinstance(value, bytes):
         return b64encode(value).decode()
     return dict(cast("Data", value)) if isinstance(value, Mapping) else getattr(value, "value", "")
@@ -101,7 +101,7 @@ def read_bytes(data: object) -> bytes | None:
 
 
 def more_fields(value: Data, known: Collection[str]) -> dict[str, Any]:
-    """Return the fields of an object that are not known and not empty."""
+    """Return an object's unknown, non-empty fields."""
     return {key: item for key, item in value.items() if key not in known and _has_content(item)}
 
 
@@ -114,7 +114,7 @@ def _has_content(value: object) -> bool:
 def is_complete(text: str) -> bool:
     """Whether a text is a complete JSON object, list or string.
 
-    Only these show where they end. More digits of a number could follow.
+    Only these show where they end. A number could have more digits.
     """
     if text.lstrip()[:1] not in ("{", "[", '"'):
         return False
@@ -126,7 +126,7 @@ def is_complete(text: str) -> bool:
 
 
 def is_broken_off(text: str) -> bool:
-    """Whether a text is valid JSON except that its end is missing."""
+    """Whether a text is valid JSON except for its missing end."""
     try:
         json.loads(text or "{}")
     except json.JSONDecodeError as error:
@@ -137,14 +137,14 @@ def is_broken_off(text: str) -> bool:
 
 
 def join_surrogates(text: str) -> str:
-    """Join surrogate pairs that were split."""
+    """Join split surrogate pairs."""
     if not _HALF.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def sendable(text: str) -> str:
-    """Return text that UTF-8 can encode. A lone surrogate becomes U+FFFD."""
+    """Return text for UTF-8, replacing a lone surrogate by U+FFFD."""
     return _HALF.sub("\ufffd", join_surrogates(text))
 
 
@@ -157,7 +157,7 @@ class ArgumentObject(NamedTuple):
 
 
 def arguments(args: Mapping[str, Any] | str) -> ArgumentObject | None:
-    """Parse arguments as an object, also from JSON inside a JSON string. None if that fails."""
+    """Parse arguments as an object, also from JSON inside a JSON string, or None on failure."""
     try:
         value, exact = _load(args if isinstance(args, str) else dump(dict(args)))
         if isinstance(value, str):

@@ -1,1 +1,1 @@
-"""Readers of stored conversations, one module for each API."""
+"""Readers for stored conversations, one module for each API."""

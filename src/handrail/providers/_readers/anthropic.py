@@ -1,4 +1,4 @@
-"""Read stored messages of Anthropic Messages."""
+"""Read stored Anthropic Messages conversations."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from handrail.providers._streams.anthropic import decode
 def decode_messages(
     messages: Iterable[Data], *, names: Names = NO_NAMES, on_loss: OnLoss = ignore_loss
 ) -> tuple[Message, ...]:
-    """Convert the ``messages`` of a request, such as those of a stored conversation.
+    """Convert a request's ``messages``, for example from a stored conversation.
 
     Args:
-        messages: The messages of a request body.
-        names: The names of your tools, by their names in the messages.
-        on_loss: Receives one line for everything that is not converted.
+        messages: The request body's messages.
+        names: Your tools' names, by their names in the messages.
+        on_loss: Receives one line for everything left unconverted.
     """
     stored = StoredConversation(names, on_loss)
     for message in stored.read(messages):
@@ -56,7 +56,7 @@ def _blocks(message: Data) -> list[Data]:
 
 
 def _read_user(blocks: list[Data], stored: StoredConversation) -> None:
-    """Read a message of a user: results come before everything else."""
+    """Read a user message: results come before everything else."""
     parts: list[Content] = []
     for block in blocks:
         if block.get("type") == "tool_result":

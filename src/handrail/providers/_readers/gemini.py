@@ -1,4 +1,4 @@
-"""Read stored contents of Gemini."""
+"""Read stored Gemini contents."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from handrail.providers._streams.gemini import UNSIGNED, camel_case, decode
 def decode_messages(
     messages: Iterable[Data], *, names: Names = NO_NAMES, on_loss: OnLoss = ignore_loss
 ) -> tuple[Message, ...]:
-    """Convert the ``contents`` of a request, such as those of a stored conversation.
+    """Convert a request's ``contents``, for example from a stored conversation.
 
     Args:
-        messages: The contents of a request body. A result without an id belongs to the first call
-            of its tool that has no result yet.
-        names: The names of your tools, by their names in the contents.
-        on_loss: Receives one line for everything that is not converted.
+        messages: The request body's contents. A result without an id belongs to its tool's first
+            call without a result.
+        names: Your tools' names, by their names in the contents.
+        on_loss: Receives one line for everything left unconverted.
     """
     stored = StoredConversation(names, on_loss)
     for content in stored.read(messages):
@@ -59,7 +59,7 @@ def _without_placeholder(reply: Reply) -> Reply:
 
 
 def _read_user(parts: list[Data], stored: StoredConversation) -> None:
-    """Read a message of a user: results come before everything else."""
+    """Read a user message: results come before everything else."""
     prompt: list[Content] = []
     for part in parts:
         if response := camel_case(object_at(part, "functionResponse")):

@@ -1,4 +1,4 @@
-"""Read stored messages of OpenAI Chat Completions."""
+"""Read stored OpenAI Chat Completions messages."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from handrail.providers._formats.tolerant import (
 from handrail.providers._streams.openai_chat import decode
 
 SHOWN_BELOW: Final = "[Images and files follow in the next message.]"
-"""The text of a result whose images and files are in the message after all results."""
+"""Text for a result whose images and files are in the message after all results."""
 _SHOWN = re.compile(r"\[Images and files of call (\S+):\]")
 
 
 def decode_messages(
     messages: Iterable[Data], *, names: Names = NO_NAMES, on_loss: OnLoss = ignore_loss
 ) -> tuple[Message, ...]:
-    """Convert the ``messages`` of a request, such as those of a stored conversation.
+    """Convert a request's ``messages``, for example from a stored conversation.
 
     Args:
-        messages: The messages of a request body. System prompts are omitted: pass yours as
-            ``system`` to ``encode_messages``.
-        names: The names of your tools, by their names in the messages.
-        on_loss: Receives one line for everything that is not converted.
+        messages: The request body's messages. System prompts are omitted: pass yours as ``system``
+            to ``encode_messages``.
+        names: Your tools' names, by their names in the messages.
+        on_loss: Receives one line for everything left unconverted.
     """
     stored = StoredConversation(names, on_loss)
     for message in stored.read(messages):
@@ -79,7 +79,7 @@ def _part(part: Data, stored: StoredConversation) -> list[Content]:
 
 
 def _read_user(parts: list[Content], stored: StoredConversation) -> None:
-    """Read a message of a user, or the images and files of the results before it."""
+    """Read a user message, or the images and files for the results before it."""
     results = stored.messages[-1] if stored.messages else None
     first = parts[0] if parts else None
     is_shown = isinstance(first, Text) and _SHOWN.fullmatch(first.text)

@@ -1,4 +1,4 @@
-"""Read stored input items of OpenAI Responses."""
+"""Read stored OpenAI Responses input items."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from handrail.providers._formats.tolerant import NO_NAMES, Data, Names, objects_
 from handrail.providers._streams.openai_responses import decode
 
 SEARCH_TEXT = "[Result of the tool search {}:]"
-"""The beginning of a message with the text of a search, whose own output has only tools."""
+"""How a message with a search's text begins. The search's own output has only tools."""
 
 
 def decode_messages(
     messages: Iterable[Data], *, names: Names = NO_NAMES, on_loss: OnLoss = ignore_loss
 ) -> tuple[Message, ...]:
-    """Convert the ``input`` of a request, such as the items of a stored conversation.
+    """Convert a request's ``input``, for example from a stored conversation.
 
-    Consecutive items of the model become one reply.
+    Consecutive model items become one reply.
 
     Args:
-        messages: The items of a request body. System and developer messages are omitted: pass
-            yours as ``system`` to ``encode_messages``.
-        names: The names of your tools, by their names in the items.
-        on_loss: Receives one line for everything that is not converted.
+        messages: The request body's items. System and developer messages are omitted: pass yours as
+            ``system`` to ``encode_messages``.
+        names: Your tools' names, by their names in the items.
+        on_loss: Receives one line for everything left unconverted.
     """
     stored = StoredConversation(names, on_loss)
     output: list[Data] = []
@@ -50,14 +50,14 @@ def decode_messages(
 
 
 def _is_input(kind: str, item: Data) -> bool:
-    """Whether an item is not of the model. A provider can run searches too."""
+    """Whether an item is input, not model output. A provider can run searches too."""
     if kind == "tool_search_output":
         return item.get("execution") == "client"
     return kind in ("message", "function_call_output")
 
 
 def _output(item: Data) -> Data:
-    """Return a message of the model as the API sends it: its text in a list."""
+    """Return a model message as the API sends it: its text in a list."""
     text = item.get("content")
     content = [{"type": "output_text", "text": text}] if isinstance(text, str) else text
     return {**item, "type": "message", "content": content}
@@ -77,14 +77,14 @@ def _read_input(item: Data, role: str, stored: StoredConversation) -> None:
 
 
 def found_names(item: Data) -> list[str]:
-    """Return the names of the tools in the output of a search, also those in a namespace."""
+    """Return the tool names in a search's output, including those in a namespace."""
     tools = list(objects_at(item, "tools")) if item.get("type") == "tool_search_output" else []
     tools += [inner for tool in tools for inner in objects_at(tool, "tools")]
     return [text_at(tool, "name") for tool in tools if tool.get("type") == "function"]
 
 
 def _read_prompt(parts: list[Content], stored: StoredConversation) -> None:
-    """Read a message of the user, or the text of a search."""
+    """Read a user message, or a search's text."""
     first = parts[0] if parts else None
     for result in stored.last_results if isinstance(first, Text) else ():
         if first == Text(SEARCH_TEXT.format(result.call_id)):

@@ -1,4 +1,4 @@
-"""Write schemas of one type for an API: objects, arrays, strings and numbers."""
+"""Write single-type schemas for an API: objects, arrays, strings and numbers."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ FAMILIES: Mapping[str, frozenset[str]] = {
     ),
     "number": _NUMBER,
 }
-"""The keywords that apply to each type."""
+"""The keywords for each type."""
 _ABSENT = object()
 
 
 class Shapes:
-    """Writes schemas of one type. Constraints without a keyword become notes."""
+    """Writes single-type schemas. Constraints without a keyword become notes."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Shapes:
         self._definitions = definitions
 
     def single(self, kind: str, schema: Schema, path: Path, notes: list[str]) -> Schema:
-        """Write a schema of one type."""
+        """Write a single-type schema."""
         match kind:
             case "object":
                 return self._object(schema, path, notes)
@@ -121,7 +121,7 @@ class Shapes:
         return written
 
     def _item(self, further: Any, schema: Schema, first: list[Schema], path: Path) -> Schema:
-        """Write the schema of the items after the tuple; NEVER if there are none."""
+        """Write the schema for the items after the tuple, or NEVER if there are none."""
         if further is True and first and len(first) >= schema.get("maxItems", math.inf):
             return NEVER
         return self._node(schema_of(further), (*path, "[]"))
@@ -204,8 +204,7 @@ class Shapes:
     def _optional(self, inner: Schema, written: Schema, path: Path) -> Schema:
         """Write an optional property for an API where every property is required.
 
-        Null means that the property is omitted. The check of the arguments removes it if null is
-        not a valid value.
+        Null omits the property. The argument check removes it if null is not a valid value.
         """
         if fits(inner, None, self._definitions) is not False:
             if "default" not in inner or inner["default"] is not None:
@@ -233,7 +232,7 @@ _UNEXPRESSED = (
 
 
 def either(options: list[Schema]) -> Schema:
-    """Return the union of several schemas, flat and without duplicates."""
+    """Return a union of schemas, flat and without duplicates."""
     flat = [
         inner
         for option in options
@@ -246,7 +245,7 @@ def either(options: list[Schema]) -> Schema:
 
 
 def _plain(schema: Schema, keyword: str, notes: list[str]) -> Schema:
-    """Replace an ``unevaluated`` keyword with the plain one if that means the same."""
+    """Replace an ``unevaluated`` keyword with the equivalent plain one, if any."""
     if keyword not in schema:
         return schema
     written = dict(schema)
@@ -267,7 +266,7 @@ _EVALUATED = {
 
 
 def _inclusive(limits: Mapping[str, Any]) -> Schema:
-    """Convert exclusive bounds of integers to inclusive ones."""
+    """Convert exclusive integer bounds to inclusive ones."""
     bounds = dict(limits)
     if "exclusiveMinimum" in bounds:
         least = math.floor(bounds.pop("exclusiveMinimum")) + 1

@@ -1,4 +1,4 @@
-"""Compile a tool's schema to the part of JSON Schema that an API supports."""
+"""Compile a tool's schema to the part of JSON Schema an API supports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Fitted:
 
 
 def compile_arguments(schema: Any, subset: SchemaSupport, *, strict: bool) -> Fitted:
-    """Compile the schema of a tool's arguments. Raises UnsupportedSchema."""
+    """Compile a tool's argument schema. Raises UnsupportedSchema."""
     neutral, malformed = read_schema(schema)
     top, notes, lost = fit_root(neutral, subset.root)
     if notes:
@@ -50,12 +50,12 @@ def compile_arguments(schema: Any, subset: SchemaSupport, *, strict: bool) -> Fi
 
 
 def compile_result(schema: Any) -> Fitted:
-    """Compile the schema of a tool's result, for an API that supports all of JSON Schema."""
+    """Compile a tool's result schema, for an API supporting all of JSON Schema."""
     neutral, malformed = read_schema(schema)
     loose, more = write_full_schema(neutral, explicit=True)
     return Fitted(loose, (*malformed, *more))
 
 
 def definitions_of(schema: Schema) -> Definitions:
-    """Return the definitions of a schema."""
+    """Return a schema's definitions."""
     return Definitions(schema.get("$defs", {}))

@@ -9,10 +9,10 @@ from typing import Any, TypeGuard
 
 _MAX_DEPTH = 64
 _MAX_BITS = 1024
-"""The size of an integer. No API accepts larger ones."""
+"""Size limit for integers. No API accepts larger ones."""
 _MAX_PATTERN_CHARS = 1_000
 _DIFFERENT = re.compile(r"\[\[|--|&&|~~|\|\||\\[pPuxkcAZzGX]|\(\?(?![:=!])|\(\?<")
-"""Syntax that regular expression engines read differently."""
+"""Syntax whose meaning differs between regular expression engines."""
 _LOOKING = re.compile(r"\(\?[=!]|\\[1-9bB]")
 _LONE = re.compile("[\ud800-\udfff]")
 
@@ -28,11 +28,11 @@ def is_list(value: object) -> TypeGuard[list[Any]]:
 
 
 class Malformed(Exception):
-    """The value of a keyword is invalid."""
+    """A keyword's value is invalid."""
 
 
 def clean_text(text: str) -> str:
-    """Return text that can be encoded."""
+    """Return encodable text."""
     return _LONE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -66,7 +66,7 @@ def _text(value: Any) -> str:
 
 
 def key(value: Any) -> str:
-    """Return a key that is equal for values that JSON Schema calls equal: 1 and 1.0, not true."""
+    """Return the same key for values equal in JSON Schema: 1 and 1.0, not true."""
     return json.dumps(_plain(value), sort_keys=True)
 
 
@@ -81,7 +81,7 @@ def _plain(value: Any) -> Any:
 
 
 def type_of(value: Any) -> str:
-    """Return the most specific JSON type of a value."""
+    """Return a value's most specific JSON type."""
     if value is None:
         return "null"
     if isinstance(value, bool):

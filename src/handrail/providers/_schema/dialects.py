@@ -1,4 +1,4 @@
-"""The part of JSON Schema that each API supports, from its documentation and its SDK's types."""
+"""The part of JSON Schema each API supports, from its documentation and its SDK's types."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Root:
     """Rules for the outermost schema. It must be an object in every API."""
 
     banned: frozenset[str]
-    """Keywords that are allowed only inside, in addition to unions."""
+    """Keywords allowed only inside, in addition to unions."""
     names: re.Pattern[str] = _ANY
-    """The pattern of valid parameter names."""
+    """Pattern for valid parameter names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDialect:
-    """The part of JSON Schema that an API supports."""
+    """The part of JSON Schema an API supports."""
 
     keywords: frozenset[str]
     """Supported constraints, in addition to types, properties, items, unions and references."""
@@ -37,11 +37,11 @@ class SchemaDialect:
     """Whether a schema may omit its type."""
     type_lists: bool = True
     least_items: float = math.inf
-    """The greatest ``minItems`` that it supports."""
+    """The greatest supported ``minItems``."""
     values: Literal["bare", "typed", "split"] = "typed"
     """How allowed values are written: alone, with their types, or split by type."""
     recursion: Literal["yes", "no", "optional"] = "yes"
-    """Whether definitions may be recursive; ``optional``: only through optional properties."""
+    """Whether definitions may be recursive. ``optional``: only through optional properties."""
 
 
 _NUMBERS = frozenset("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf".split())
@@ -79,7 +79,7 @@ GEMINI = SchemaDialect(
 
 @dataclass(frozen=True, slots=True)
 class SchemaSupport:
-    """The JSON Schema that one API supports: at the root, in strict mode, and otherwise."""
+    """The JSON Schema one API supports: at the root, in strict mode, and otherwise."""
 
     root: Root
     strict: SchemaDialect | None = None
@@ -88,7 +88,7 @@ class SchemaSupport:
     explicit: bool = False
     """Whether every object must list its properties and every array its items."""
     size_limited: bool = False
-    """Whether it limits the size of strict schemas."""
+    """Whether it limits the strict schemas' size."""
 
 
 ANTHROPIC = SchemaSupport(ANTHROPIC_ROOT, strict=ANTHROPIC_STRICT)

@@ -14,7 +14,7 @@ _ORDER = ("string", "integer", "number", "boolean", "null", "object", "array")
 
 
 def write_values(values: list[Any], dialect: SchemaDialect, path: Path, notes: list[str]) -> Schema:
-    """Write a schema for allowed values. Values that the API cannot list become a note."""
+    """Write a schema for allowed values. Values the API cannot list become a note."""
     if dialect.values == "split":
         return _split(values, notes)
     if any(isinstance(value, dict | list) for value in values):

@@ -1,4 +1,4 @@
-"""Write a schema for an API that supports all of JSON Schema, apart from a few keywords."""
+"""Write a schema for an API supporting all of JSON Schema, apart from a few keywords."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _BARE = frozenset(
     "type title description examples default deprecated required propertyNames minProperties "
     "maxProperties".split()
 )
-"""Keywords that do not restrict an object's properties."""
+"""Keywords without restrictions on an object's properties."""
 
 
 def write_full_schema(schema: Schema, *, explicit: bool) -> tuple[Schema, list[str]]:
     """Return the schema and its losses.
 
     With ``explicit``, every object lists its properties and every array its items. Some APIs
-    require that.
+    require this.
     """
     writer = _FullSchemaWriter(explicit=explicit)
     bare = {name: value for name, value in schema.items() if name != "$defs"}
@@ -79,14 +79,14 @@ class _FullSchemaWriter:
 
 
 def _unportable(schema: Schema) -> list[str]:
-    """Remove regular expressions that not every API supports, and return notes about them."""
+    """Remove regular expressions some APIs do not support, and return notes about them."""
     notes: list[str] = []
     if "pattern" in schema and not is_portable(schema["pattern"]):
         notes.append(phrase("pattern", schema.pop("pattern")))
     named = schema.get("patternProperties", {})
     if not all(map(is_portable, named)):
         notes.append(phrase("patternProperties", schema.pop("patternProperties")))
-        if "additionalProperties" in schema:  # it applies to names that match no pattern
+        if "additionalProperties" in schema:  # it applies to names matching no pattern
             further = schema.pop("additionalProperties")
             if further is not True:
                 notes.append(phrase("additionalProperties", further))

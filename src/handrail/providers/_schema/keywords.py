@@ -1,4 +1,4 @@
-"""The keywords of JSON Schema: their order, their values, and older spellings."""
+"""JSON Schema keywords: their order, their values, and older spellings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ORDER = {
 
 
 def check_keyword(keyword: str, value: Any) -> Any:
-    """Check the value of a keyword that holds no schema. Raises Malformed."""
+    """Check the value of a keyword without schemas. Raises Malformed."""
     return _CHECKS[keyword](value)
 
 
@@ -139,7 +139,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def modernize(value: dict[str, Any]) -> dict[str, Any]:
-    """Convert a schema to 2020-12, without keywords that have no effect alone."""
+    """Convert a schema to 2020-12, without keywords ineffective on their own."""
     schema = dict(value)
     _references(schema)
     _tuples(schema)

@@ -1,4 +1,4 @@
-"""The limits of APIs that enforce schemas, for one tool and for a request."""
+"""Limits for one tool and for a request, in APIs enforcing schemas."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MAX_LIST_CHARS = 15_000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The total size of the strict tools of a request."""
+    """Total size of a request's strict tools."""
 
     tools: int = 1
     optional: int = 0
     unions: int = 0
     size: float = 0
-    """Characters of their schemas."""
+    """Characters in their schemas."""
 
     def __add__(self, other: Load) -> Load:
         pairs = zip(astuple(self), astuple(other), strict=True)
@@ -41,7 +41,7 @@ class Load:
 
 
 def load(schema: Schema) -> Load:
-    """Return the load of one schema."""
+    """Return one schema's load."""
     nodes = list(below(schema))
     optional = sum(
         name not in node.get("required", ())
@@ -68,7 +68,7 @@ def refuse_endless(schema: Schema) -> None:
 
 
 def _ends(schema: Schema, ending: set[str]) -> bool:
-    """Whether a value can be finite, given the definitions that can."""
+    """Whether a value can be finite, given the definitions with finite values."""
     if "$ref" in schema:
         return target(schema) in ending
     if "anyOf" in schema:
@@ -108,7 +108,7 @@ def _length(value: Any) -> int:
 
 
 def _levels(schema: Any, definitions: Mapping[str, Schema], known: dict[str, int]) -> int:
-    """Return the nesting depth of values. A recursive definition adds one level."""
+    """Return the values' nesting depth. A recursive definition adds one level."""
     if "$ref" in schema:
         name = target(schema)
         if name not in known:

@@ -1,7 +1,7 @@
-"""Write a schema for an API that supports only a part of JSON Schema.
+"""Write a schema for an API supporting only a part of JSON Schema.
 
 A constraint without a keyword in the API goes into a description and into the losses. The module
-raises UnsupportedSchema if the API would reject valid values or generate values of a wrong type.
+raises UnsupportedSchema if the API would reject valid values or generate values with a wrong type.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from handrail.providers._schema.relations import (
 _ANNOTATIONS = frozenset("title description default examples deprecated".split())
 _BESIDE = _ANNOTATIONS | {"$ref"}
 _MAX_DEPTH = 60
-"""Nested schemas. The schema that is read is less deep, but references expand."""
+"""Nested schemas. The input schema is less deep, but references expand."""
 _SOFT = ("default", "examples", "deprecated")
 _SCALARS = frozenset("string number integer boolean null".split())
 
@@ -73,7 +73,7 @@ class _Narrower:
         self._shapes = Shapes(dialect, self.node, self.lose, definitions)
 
     def lose(self, path: Path, what: str) -> None:
-        """Record a loss that needs no description."""
+        """Record a loss the description need not mention."""
         self.losses.append(f"{where(path)}: {what}")
 
     def node(self, schema: Schema, path: Path) -> Schema:
@@ -193,7 +193,7 @@ class _Narrower:
         return narrow if is_never(narrow) else order_keywords(_describe(narrow, {}, notes))
 
     def _infer_kinds(self, plain: Schema, path: Path) -> list[str]:
-        """Return the types that the keywords imply if no type is named."""
+        """Return the types the keywords imply if no type is named."""
         implied = [kind for kind, names in FAMILIES.items() if plain.keys() & names]
         if implied and implied != ["object"]:
             self.lose(path, f"only {' and '.join(implied)} values can be sent")

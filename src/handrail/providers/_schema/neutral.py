@@ -1,6 +1,6 @@
 """Read any JSON Schema into a neutral form: valid, in current spelling, with local references.
 
-The result is a valid JSON Schema (2020-12) of known keywords in a fixed order. Every reference
+The result is a valid JSON Schema (2020-12) with known keywords in a fixed order. Every reference
 points to its own ``$defs``, and no definition is only a reference to itself.
 """
 
@@ -33,17 +33,17 @@ _MAX_VALUE_DEPTH = 160
 """Nested values. A schema is at most three of them deep."""
 
 NEVER: Schema = {"not": {}}
-"""The schema that no value matches, as an object."""
+"""The schema matching no value, as an object."""
 _BOOLEAN = frozenset(("additionalProperties", "items", "unevaluatedItems", "unevaluatedProperties"))
 """Keywords whose ``true`` and ``false`` are kept."""
 _NO_PATTERNS: tuple[str, Schema] = ("patternProperties", {})
-"""Has no effect, but would look like patterns that apply to some properties."""
+"""Has no effect, but would look like patterns for some properties."""
 
 
 class Definitions(dict[str, Schema]):
     """Definitions by name, and a limit on the work they may cause.
 
-    Following the references of a short schema can take forever.
+    Following a short schema's references can take forever.
     """
 
     left = 20_000
@@ -56,7 +56,7 @@ class Definitions(dict[str, Schema]):
 
 
 def order_keywords(schema: Mapping[str, Any]) -> Schema:
-    """Sort the keywords of a schema."""
+    """Sort a schema's keywords."""
     return {name: schema[name] for name in sorted(schema, key=ORDER.__getitem__)}
 
 
@@ -68,7 +68,7 @@ def schema_of(value: Any) -> Schema:
 
 
 def is_never(schema: Any) -> bool:
-    """Whether a schema states that no value matches."""
+    """Whether a schema explicitly matches no value."""
     return schema is False or (is_object(schema) and schema.get("not") == {})
 
 
@@ -178,7 +178,7 @@ def _schema(value: Any) -> Any:
 
 
 def _name(value: Any) -> str:
-    """Return a property name. Raises UnsupportedSchema for one that cannot be sent."""
+    """Return a property name. Raises UnsupportedSchema if it is not valid text."""
     if not isinstance(value, str) or clean_text(value) != value:
         raise UnsupportedSchema(f"the property name {value!r:.80} is not valid text")
     return value
@@ -199,7 +199,7 @@ def _refuse_loops(definitions: Schema) -> None:
 
 
 def _in_place(node: Any) -> list[str]:
-    """Return the definitions that apply to the same value as this schema."""
+    """Return the definitions applying to the same value as this schema."""
     targets = [target(node)] if "$ref" in node else []
     for name, value in node.items():
         if name not in IN_PLACE:
@@ -211,5 +211,5 @@ def _in_place(node: Any) -> list[str]:
 
 
 def target(node: Mapping[str, Any]) -> str:
-    """Return the name of the definition that a schema refers to."""
+    """Return the name of the definition a schema refers to."""
     return str(node["$ref"]).removeprefix("#/$defs/")

@@ -1,4 +1,4 @@
-"""Describe constraints in text, for APIs that have no keyword for them. Models read this text."""
+"""Describe constraints in text, for APIs without a keyword for them. Models read this text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 _MAX_QUOTED_CHARS = 300
-"""Characters of a value or schema that a description quotes."""
+"""Maximum characters quoted from a value or schema in a description."""
 
 _SIMPLE: Mapping[str, str] = {
     "pattern": "must match the regular expression `{}`",
@@ -47,7 +47,7 @@ _ALONE = frozenset(
     "pattern format minLength maxLength minimum maximum exclusiveMinimum exclusiveMaximum "
     "multipleOf minItems maxItems not const enum".split()
 )
-"""Keywords whose description is complete without the rest of the schema."""
+"""Keywords whose description is complete without other keywords."""
 _CHECKED_LATER = "valid combinations of arguments are checked when the tool is called"
 _TOO_LONG = "(too long to show; checked when the tool is called)"
 _UNQUOTED = frozenset(("pattern", "format", "contentEncoding", "contentMediaType"))
@@ -75,7 +75,7 @@ def phrase(keyword: str, value: Any) -> str:
 
 
 def also(part: Mapping[str, Any]) -> list[str]:
-    """Describe a schema that must also match: keyword by keyword, or as a whole."""
+    """Describe a schema to match as well: keyword by keyword, or as a whole."""
     if part.keys() <= _ALONE:
         return [phrase(name, value) for name, value in part.items()]
     return [f"must also match the JSON Schema {quote(part)}"]
@@ -106,7 +106,7 @@ def sentences(description: str, notes: Iterable[str]) -> str:
 
 
 def branches(choices: Iterable[Mapping[str, Any]], *, exactly: bool) -> str:
-    """Describe alternatives for all arguments, by the names that each of them requires."""
+    """Describe alternatives for all arguments, by the names each requires."""
     shown = [_describe_choice(choice) for choice in choices]
     head = "the arguments must match exactly one of: " if exactly else "the arguments must be: "
     text = head + "; or ".join(shown)

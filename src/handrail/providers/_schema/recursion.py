@@ -1,4 +1,4 @@
-"""Find recursive definitions, and rewrite them so that every recursion is optional."""
+"""Find recursive definitions, and make every recursion optional."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def _inside(name: str, value: Any) -> Iterable[Any]:
 
 
 def references(schema: Schema) -> list[str]:
-    """Return the definitions that a schema refers to, in the order of its keywords."""
+    """Return the definitions a schema refers to, in keyword order."""
     return list(dict.fromkeys(target(node) for node in below(schema) if "$ref" in node))
 
 
 def reachable(definitions: Mapping[str, Schema], start: str) -> set[str]:
-    """Return the definitions that can be reached from one."""
+    """Return the definitions reachable from one."""
     names: set[str] = set()
     todo = references(definitions[start])
     while todo:
@@ -57,7 +57,7 @@ def circles(definitions: Mapping[str, Schema]) -> dict[str, set[str]]:
 
 
 def unroll(schema: Schema, losses: list[str]) -> Schema:
-    """Rewrite a schema so that it recurses only through optional properties."""
+    """Rewrite a schema to recurse only through optional properties."""
     definitions = dict(schema.get("$defs", {}))
     for name in sorted(definitions):
         circle = circles(definitions).get(name)
@@ -73,7 +73,7 @@ class _CircleBreaker:
         self._losses = losses
 
     def node(self, schema: Schema, path: Path) -> Schema:
-        """Make the required properties that recurse optional."""
+        """Make the required, recursive properties optional."""
         unrolled = _below(schema, path, self.node)
         known = unrolled.get("properties", {})
         needed = [name for name in unrolled.get("required", ()) if name in known]
@@ -104,7 +104,7 @@ class _CircleBreaker:
         return any(self._leads_back(inner) for inner in _direct(schema))
 
     def cut(self, schema: Schema, path: Path) -> Schema:
-        """Replace recursive references outside of properties with a description."""
+        """Replace recursive references outside properties with a description."""
         if self._is_back(schema):
             self._losses.append(f"{where(path)}: {_NESTED}")
             beside = {
@@ -126,7 +126,7 @@ class _CircleBreaker:
 
 
 def _direct(schema: Schema) -> list[Schema]:
-    """Return the schemas inside that apply even if all optional properties are omitted."""
+    """Return the schemas inside, which apply even if all optional properties are omitted."""
     direct = [*schema.get("anyOf", ()), *schema.get("prefixItems", ())]
     direct += [
         schema[name]

@@ -11,7 +11,7 @@ from handrail.providers._schema.data import Malformed, is_list, is_object
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 _MAX_NAME_CHARS = 48
 _MAX_DIGITS = 8
-"""Digits of a list index. No list is longer."""
+"""Digits in a list index. No list is longer."""
 
 
 class UnsupportedSchema(Exception):
@@ -19,7 +19,7 @@ class UnsupportedSchema(Exception):
 
 
 class References:
-    """The targets of references, and their names."""
+    """Reference targets and their names."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
@@ -29,7 +29,7 @@ class References:
         self._anchors: dict[str, Any] | None = None
 
     def names(self) -> list[str]:
-        """Return the names of all targets so far."""
+        """Return the target names so far."""
         return list(self._targets)
 
     def target(self, name: str) -> Any:
@@ -62,7 +62,7 @@ class References:
         return name
 
     def _is_taken(self, name: str) -> bool:
-        """Whether the schema has a definition with that name, perhaps a later one."""
+        """Whether the schema defines this name, perhaps later."""
         groups = (self._root.get(group) for group in ("$defs", "definitions"))
         return any(is_object(group) and name in group for group in groups)
 

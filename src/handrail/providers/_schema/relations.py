@@ -1,7 +1,7 @@
-"""Relations of schemas: combine two, check that two exclude each other, check a value.
+"""Relations between schemas: combine two, check that two exclude each other, check a value.
 
-These functions decide the simple cases. The other cases are described to the model in text, and
-checked when the tool is called.
+These functions decide the simple cases. The others are described to the model in text, and checked
+when the tool is called.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _UNKNOWN = frozenset(
 
 
 def kinds(schema: Mapping[str, Any]) -> list[str]:
-    """Return the types that a schema names."""
+    """Return the types a schema names."""
     named = schema.get("type", [])
     return [named] if isinstance(named, str) else list(named)
 
 
 def values(schema: Mapping[str, Any]) -> list[Any] | None:
-    """Return the values that a schema lists, or None."""
+    """Return the values a schema lists, or None."""
     if "const" not in schema:
         return schema.get("enum")
     if "enum" in schema and key(schema["const"]) not in map(key, schema["enum"]):
@@ -52,8 +52,8 @@ def open_schema(
 ) -> tuple[Schema, list[Schema]]:
     """Combine a schema with its ``$ref`` and its ``allOf`` into one schema.
 
-    Returns it with the parts that it does not fully express. It accepts every value that the
-    original accepts, and no others if there are no such parts.
+    Returns it with the parts it does not fully express. It accepts every value the original
+    accepts, and only those if there are no such parts.
     """
     definitions.spend()
     parts = [definitions[target(schema)]] if "$ref" in schema else []
@@ -77,7 +77,7 @@ def combine(
 ) -> tuple[Schema, bool]:
     """Combine a schema with another part. If both have a keyword, the schema's is used.
 
-    The result accepts every value that both accept. The second value says whether it is exact.
+    The result accepts every value accepted by both. The second value reports whether it is exact.
     """
     part, unexpressed = open_schema(part, definitions, depth)
     plain = without_unevaluated(part)
@@ -103,7 +103,7 @@ def combine(
 def combine_each(
     schema: Schema, branches: Iterable[Schema], definitions: Definitions
 ) -> tuple[list[Schema], bool]:
-    """Combine a schema with each branch of a union, and say whether every result is exact."""
+    """Combine a schema with each branch of a union, and report whether every result is exact."""
     combined = [combine(schema, branch, definitions) for branch in branches]
     exact = all(is_exact for _, is_exact in combined)
     return [
@@ -113,7 +113,7 @@ def combine_each(
 
 
 def _combine_group(mine: Schema, theirs: Schema) -> tuple[Schema, bool]:
-    """Combine keywords that depend on each other. Only ``properties`` can be merged."""
+    """Combine mutually dependent keywords. Only ``properties`` can be merged."""
     if mine.keys() != {"properties"} or "properties" not in theirs:
         return mine, False
     known, more = mine["properties"], theirs["properties"]
@@ -152,7 +152,7 @@ _APPLICATORS = frozenset("$ref allOf anyOf oneOf not if dependentSchemas contain
 
 
 def are_exclusive(schemas: list[Schema], definitions: Definitions) -> bool:
-    """Whether no value can match two of the schemas, by type or by a required tag."""
+    """Whether no value can match two schemas, by type or by a required tag."""
     return all(_differ(first, second, definitions, 0) for first, second in combinations(schemas, 2))
 
 
@@ -178,14 +178,14 @@ def _differ(first: Schema, second: Schema, definitions: Definitions, depth: int)
 
 
 def _types(schema: Schema) -> set[str]:
-    """Return the types that match. Integers are included in numbers."""
+    """Return the matching types. Integers are included in numbers."""
     listed = values(schema)
     named = kinds(schema) if listed is None else [type_of(value) for value in listed]
     return {"number" if kind == "integer" else kind for kind in named or TYPES}
 
 
 def fits(schema: Schema, value: Any, definitions: Definitions, depth: int = 0) -> Answer:
-    """Whether a value matches a schema; None if that is not certain."""
+    """Whether a value matches a schema, or None if unknown."""
     definitions.spend()
     if depth > _MAX_DEPTH:
         return None
@@ -235,7 +235,7 @@ _UNIONS: Mapping[str, Callable[[list[Answer]], Answer]] = {
 def _inside(schema: Schema, value: Any, definitions: Definitions, depth: int) -> list[Answer]:
     if is_object(value):
         known = schema.get("properties", {})
-        free = "patternProperties" in schema  # patterns apply to some of the others
+        free = "patternProperties" in schema  # patterns apply to some other properties
         more = {} if free else schema_of(schema.get("additionalProperties", True))
         return [
             fits(known.get(name, more), item, definitions, depth + 1)

@@ -1,4 +1,4 @@
-"""Write the root schema of a tool: an object, without the keywords that an API bans there."""
+"""Write a tool's root schema: an object, without the keywords an API bans there."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _flatten(schema: Schema, definitions: Definitions, notes: list[str]) -> Sche
 
 
 def _alternatives(schema: Schema, definitions: Definitions) -> tuple[list[Schema], bool]:
-    """Return every alternative of a schema without unions, and whether all are exact."""
+    """Return a schema's alternatives without unions, and whether all are exact."""
     definitions.spend()
     union = next((name for name in _UNION if name in schema), None)
     if union is None:
@@ -88,7 +88,7 @@ def _alternatives(schema: Schema, definitions: Definitions) -> tuple[list[Schema
 
 
 def _join(objects: list[Schema]) -> Schema:
-    """Return one object that accepts everything that any of the objects accepts."""
+    """Return one object accepting everything any of the objects accepts."""
     first = objects[0]
     alike = {
         name: value
@@ -114,7 +114,7 @@ def _join(objects: list[Schema]) -> Schema:
 
 
 def _join_properties(objects: list[Schema]) -> dict[str, Any]:
-    """Merge the properties of several objects."""
+    """Merge several objects' properties."""
     listed = [schema.get("properties", {}) for schema in objects]
     joined: dict[str, Any] = {}
     for name in dict.fromkeys(name for properties in listed for name in properties):
@@ -128,7 +128,7 @@ def _join_properties(objects: list[Schema]) -> dict[str, Any]:
 
 
 def _join_values(schemas: list[Schema]) -> Schema | None:
-    """Merge lists of allowed values. None if a schema has anything else."""
+    """Merge lists of allowed values, or return None if a schema has anything else."""
     types = {key(schema.get("type")) for schema in schemas}
     bare = all(schema.keys() <= {"type", "const", "enum"} for schema in schemas)
     lists = [values(schema) for schema in schemas]

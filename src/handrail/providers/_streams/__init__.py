@@ -1,1 +1,1 @@
-"""Decoders of streams and responses, one module for each API."""
+"""Stream and response decoders, one module for each API."""

@@ -1,4 +1,4 @@
-"""Decode the events and responses of Anthropic Messages."""
+"""Decode Anthropic Messages events and responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from handrail.providers._formats.tolerant import (
 
 API: Final = "anthropic"
 REDACTED: Final = "redacted:"
-"""The prefix of a signature whose reasoning is encrypted."""
+"""Prefix for signatures whose reasoning is encrypted."""
 
 _STOPS: Mapping[str, Stop] = {
     "end_turn": "end",
@@ -37,14 +37,14 @@ _STOPS: Mapping[str, Stop] = {
     "refusal": "refused",
 }
 _DIRECT = {"type": "direct"}
-"""The caller of a call that the model made itself, which is the default."""
+"""Caller for calls made by the model itself, the default."""
 
 
 def decode(response: Data, *, names: Names = NO_NAMES) -> Reply:
     """Convert a complete response.
 
-    If the output limit was reached, the input of the last call may be incomplete. That call
-    becomes a ``TruncatedCall``.
+    If the output limit was reached, the last call's input may be incomplete. It then becomes a
+    ``TruncatedCall``.
     """
     stream = Stream(names=names)
     stream.feed({"type": "message_start", "message": {**response, "stop_reason": None}})
@@ -70,7 +70,7 @@ class Stream:
         self._stop: Stop = "other"
 
     def feed(self, event: Data) -> Iterable[Piece]:
-        """Process one event. Return new text to show, and calls that are now complete."""
+        """Process one event. Return new text to show, and newly complete calls."""
         match event.get("type"):
             case "message_start":
                 message = object_at(event, "message")
@@ -153,7 +153,7 @@ class Stream:
         return []
 
     def _continue_opaque(self, block: OpaqueDraft, delta: Data) -> None:
-        """Add a piece to a block that handrail does not read. Its input is JSON in pieces."""
+        """Append to a block handrail does not read. Its input arrives as JSON fragments."""
         for name, piece in delta.items():
             key = "input" if name == "partial_json" else name
             old = block.value.get(key)
@@ -167,7 +167,7 @@ class Stream:
 
     def _end_block(self, block: CallDraft | TextDraft | OpaqueDraft | None) -> list[Piece]:
         if isinstance(block, OpaqueDraft) and block in self._streamed:
-            with suppress(ValueError):  # text instead of an object: the block is incomplete
+            with suppress(ValueError):  # text where an object belongs: the block is incomplete
                 block.value["input"] = json.loads(block.value["input"] or "{}")
         return self._draft.mark(block) if isinstance(block, CallDraft) else []
 

@@ -1,4 +1,4 @@
-"""Decode the responses of Gemini generateContent."""
+"""Decode Gemini generateContent responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from handrail.providers._formats.tolerant import (
 
 API: Final = "gemini"
 UNSIGNED: Final = "skip_thought_signature_validator"
-"""The placeholder that the API accepts as the signature of calls made by another model."""
+"""Placeholder the API accepts as a signature for calls made by another model."""
 
 _STOPS: Mapping[str, Stop] = {
     "STOP": "end",
@@ -41,11 +41,11 @@ _REFUSALS = re.compile("SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE")
 _HUMP = re.compile(r"_([a-z])")
 _READ = frozenset(("text", "thought", "thoughtSignature", "functionCall"))
 _ABOUT = ("citationMetadata", "groundingMetadata", "urlContextMetadata")
-"""Fields about the text of a response. A request cannot contain them."""
+"""Fields about a response's text. A request cannot contain them."""
 
 
 def decode(response: Data, *, names: Names = NO_NAMES) -> Reply:
-    """Convert the first candidate of a complete response."""
+    """Convert a complete response's first candidate."""
     stream = Stream(names=names)
     stream.feed(response)
     return stream.end()
@@ -61,7 +61,7 @@ class Stream:
         self._stop: Stop = "other"
 
     def feed(self, event: Data) -> Iterable[Piece]:
-        """Process one response. Return new text to show, and calls that are now complete."""
+        """Process one response. Return new text to show, and newly complete calls."""
         event = camel_case(event)
         self._draft.note_response(
             {"id": event.get("responseId"), "model": event.get("modelVersion")}
@@ -97,7 +97,7 @@ class Stream:
         return out
 
     def _cut_off(self) -> None:
-        """Write the arguments of calls that are not complete. Unclosed JSON is never run."""
+        """Write the arguments of incomplete calls. Unclosed JSON is never run."""
         for draft, partial in self._partial.items():
             draft.args.replace(partial.text[:-1])
         self._partial = {}
@@ -138,7 +138,7 @@ class Stream:
         begins = draft is None or (bool(name) and not self._continues(draft, event))
         if draft is None or begins:
             if not (name or event.get("args") or more):
-                return []  # a second end of the same call
+                return []  # the same call ends again
             draft = self._open = self._draft.begin(name, text_at(event, "id"))
             self._partial[draft] = PartialArguments()
         draft.fields |= fields
@@ -172,7 +172,7 @@ def _camel_key(key: str) -> str:
 
 
 def _image(part: Data, fields: dict[str, Any]) -> Image | None:
-    """Return the image of a part that has nothing else, or None."""
+    """Return a part's image if it contains only that, or None."""
     blob = camel_case(object_at(part, "inlineData"))
     kind, data = text_at(blob, "mimeType"), read_bytes(blob.get("data"))
     alone = fields.keys() == {"inlineData"} and not more_fields(blob, ("data", "mimeType"))

@@ -1,4 +1,4 @@
-"""Decode the chunks and responses of OpenAI Chat Completions."""
+"""Decode OpenAI Chat Completions chunks and responses."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _CALL = frozenset(("index", "id", "type", "function"))
 _REPEATED = frozenset(("format", "id", "index", "signature", "type"))
 """Keys whose text is not split into pieces."""
 _SPLIT = frozenset(("reasoning.summary", "reasoning.text", "thinking"))
-"""Items of lists that arrive in pieces."""
+"""List items arriving in fragments."""
 
 
 def decode(response: Data, *, names: Names = NO_NAMES) -> Reply:
-    """Convert the first choice of a complete response."""
+    """Convert a complete response's first choice."""
     stream = Stream(names=names)
     for choice in objects_at(response, "choices"):
         message = object_at(choice, "message")
@@ -71,7 +71,7 @@ class Stream:
         self._stop: Stop = "other"
 
     def feed(self, event: Data) -> Iterable[Piece]:
-        """Process one chunk. Return new text to show, and calls that are now complete."""
+        """Process one chunk. Return new text to show, and newly complete calls."""
         self._draft.note_response(event)
         if counts := object_at(event, "usage"):
             self._draft.note_usage(_usage(counts))
@@ -134,7 +134,7 @@ class Stream:
         return out
 
     def _begins(self, draft: CallDraft, name: str, call_id: str, args: str) -> bool:
-        """Whether a piece at the index of a call begins another call."""
+        """Whether a fragment at a call's index begins another call."""
         before = self._sent_ids[draft]
         if call_id and before and call_id != before:
             return bool(name) or is_complete(draft.args.text)
@@ -149,7 +149,7 @@ class Stream:
 
 
 def _reasoning(delta: Data) -> str:
-    """Return the reasoning that servers other than OpenAI's send, under either of its names."""
+    """Return the reasoning sent by servers other than OpenAI's, under either of its names."""
     return text_at(delta, "reasoning_content") or text_at(delta, "reasoning")
 
 
@@ -159,7 +159,7 @@ def _content(delta: Data) -> Iterable[str]:
 
 
 def _merge(whole: dict[str, Any], pieces: Mapping[str, object]) -> None:
-    """Add pieces of fields to those received before: text and lists grow, the rest is replaced."""
+    """Merge field fragments: text and lists grow, the rest is replaced."""
     for key, piece in pieces.items():
         old: object = whole.get(key)
         if is_list(old) and is_list(piece):

@@ -1,4 +1,4 @@
-"""Decode the events and responses of OpenAI Responses."""
+"""Decode OpenAI Responses events and responses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CONTENT = frozenset(("type", "text", "refusal", "logprobs"))
 _CALL = frozenset(("type", "id", "call_id", "name", "arguments", "status"))
 _SEARCH = "tool_search_call"
 _FINDER = "search_tools"
-"""The name of the tool that searches, unless ``names`` has another one."""
+"""The search tool's name, unless ``names`` has another one."""
 _CALLS = frozenset(("function_call", _SEARCH))
 _SEARCH_FIELDS = _CALL | {"execution", "created_by"}
 _FOR_CLIENTS = {
@@ -49,9 +49,9 @@ _FOR_CLIENTS = {
     "mcp_approval_request": "name",
     "shell_call": "",
 }
-"""Items that a program must answer and handrail cannot, with the field that names what they ask."""
+"""Items a program must answer and handrail cannot, with the field naming what they ask."""
 _DIRECT = {"type": "direct"}
-"""The caller of a call that the model made itself, which is the default."""
+"""Caller for calls made by the model itself, the default."""
 
 
 def decode(response: Data, *, names: Names = NO_NAMES) -> Reply:
@@ -62,7 +62,7 @@ def decode(response: Data, *, names: Names = NO_NAMES) -> Reply:
 
 
 class _Item:
-    """One output item that is being received."""
+    """One output item under construction."""
 
     __slots__ = ("call_id", "draft", "id", "index", "kind", "opaque", "over", "texts", "thought")
 
@@ -90,7 +90,7 @@ class _Item:
 
     @property
     def parts(self) -> list[Draft]:
-        """The parts of the reply that this item became."""
+        """The reply parts this item became."""
         whole: tuple[Draft | None, ...] = (self.draft, self.thought, self.opaque)
         return [part for part in (*whole, *self.texts.values()) if part is not None]
 
@@ -106,7 +106,7 @@ class Stream:
         self._refused = False
 
     def feed(self, event: Data) -> Iterable[Piece]:
-        """Process one event. Return new text to show, and calls that are now complete."""
+        """Process one event. Return new text to show, and newly complete calls."""
         kind = text_at(event, "type")
         self._draft.note_response(object_at(event, "response"))
         if kind in _ENDS:
@@ -142,7 +142,7 @@ class Stream:
         return out
 
     def _fill(self, item: _Item, data: Data) -> None:
-        """Fill in the fields of an item that were not known before."""
+        """Fill in an item's missing fields."""
         item.id = item.id or text_at(data, "id")
         if item.opaque is not None:
             item.opaque.value = dict(data)
@@ -172,7 +172,7 @@ class Stream:
         return item
 
     def _item_of(self, event: Data, kind: str) -> _Item:
-        """Return the item of a piece: at the same index, and with its id if there are several."""
+        """Return a fragment's item: at the same index, and with its id if there are several."""
         index, item_id = index_at(event, "output_index"), text_at(event, "item_id")
         here = [item for item in self._items if item.kind == kind and index in (item.index, None)]
         same = [item for item in here if item_id and item.id == item_id]
@@ -205,7 +205,7 @@ class Stream:
         return self._draft.add_args(draft, text_at(event, "delta"))
 
     def _done(self, item: _Item, data: Data, *, marked: bool) -> list[Piece]:
-        """Process the final state of an item."""
+        """Process an item's final state."""
         item.over = True
         if item.draft is not None:
             self._fill(item, data)
@@ -218,7 +218,7 @@ class Stream:
         return self._finish_message(item, data) if item.kind == "message" else []
 
     def _finish_message(self, item: _Item, data: Data) -> list[Piece]:
-        """Add text that was not streamed, and the fields of the message to each of its texts."""
+        """Add text missing from the stream, and the message's fields to each text."""
         out: list[Piece] = []
         for at, part in enumerate(objects_at(data, "content")):
             if at not in item.texts and None not in item.texts:  # some servers send no index
@@ -266,7 +266,7 @@ class Stream:
     def _match_items(self, output: list[Data]) -> list[tuple[Data, _Item | None]]:
         """Pair each item of the final output with the streamed item, each only once.
 
-        They match by id or index. Then the others match by type, except calls.
+        They match by id or index. The others then match by type, except calls.
         """
         left = list(self._items)
         found: dict[int, _Item] = {}
@@ -287,13 +287,13 @@ def _best_match(items: list[_Item], at: int, data: Data, *, certain: bool) -> _I
 
 
 def _kind(data: Data) -> str:
-    """Return the type of an item. A search that the provider ran is not a call."""
+    """Return an item's type. A search run by the provider is not a call."""
     kind = text_at(data, "type")
     return "hosted_search" if kind == _SEARCH and data.get("execution") != "client" else kind
 
 
 def unanswered(items: Iterable[Data]) -> str:
-    """Return the items that a program must answer, as text. A hosted one comes with its output."""
+    """Return the items a program must answer, as text. A hosted one comes with its output."""
     given = list(items)
     outputs = {text_at(item, "call_id") for item in given if _kind(item).endswith("_output")}
     names: list[str] = []
