@@ -70,7 +70,7 @@ class RunArgs(TypedDict, total=False):
     answers: Mapping[str, Answer]
     """Answers to pending calls, by ``Pending.id``. Calls without an answer stay pending."""
     on_event: OnEvent
-    """Gets each event of the run. It must return quickly."""
+    """Gets text, replies and results, and each event of a sub-agent. It must return quickly."""
     principal: str
     """The user or service on whose behalf the calls run."""
     deps: Any

@@ -98,6 +98,7 @@ def test_lines_for_programs(handrail: Handrail, schema: Schemas) -> None:
                 "tool": "glob",
                 "kind": "",
                 "text": "[No file matches. '**/*.txt' would also search subfolders.]",
+                "files": [],
             },
             {"type": "text", "text": "It is "},
             {"type": "text", "text": "done."},
@@ -140,6 +141,50 @@ def test_calls_that_are_no_json_or_cut_off_are_told_too(
         ("c2", "{"),
     ]
     assert [one["kind"] for one in lines if one["type"] == "result"] == ["bad_args", "bad_args"]
+
+
+WORKS = """
+from handrail import READ, Context, Image, tool
+
+@tool(effect=READ)
+async def work(context: Context):
+    '''Work.'''
+    context.progress("half", 0.5)
+    yield "one "
+    yield "two"
+
+@tool(effect=READ)
+def draw() -> Image:
+    '''Draw.'''
+    return Image(b"png", "image/png")
+"""
+
+
+def test_progress_output_images_and_a_key_twice_are_told(
+    handrail: Handrail, schema: Schemas
+) -> None:
+    handrail.write("works.py", WORKS)
+    twice = '{"a": 1, "a": 2}'
+    calls = (
+        "Call('work', '{}', 'c1')",
+        f"Call('draw', '{twice}', 'c2')",
+        "Call('draw', '{}', 'c3')",
+    )
+    model = scripted(handrail, *calls, "'Done.'")
+
+    ran = handrail("run", *model, "-t", "works.py", "Go", "-o", "jsonl")
+
+    lines = [schema("run", line, part="line") for line in ran.lines]
+    c1 = {"call_id": "c1", "tool": "work"}
+    file = {"name": "image", "media_type": "image/png", "bytes": 3}
+    assert [line for line in lines if line["type"] in {"progress", "output"}] == [
+        {"type": "progress", **c1, "message": "half", "fraction": 0.5},
+        {"type": "output", **c1, "text": "one "},
+        {"type": "output", **c1, "text": "two"},
+    ]
+    assert [line["args"] for line in lines if line["type"] == "call"] == [{}, twice, {}]
+    assert [line["files"] for line in lines if line["type"] == "result"] == [[], [], [file]]
+    assert "< draw done: [image: image/png, 3 bytes]\n" in ran.err
 
 
 def test_nothing_that_a_model_says_acts_on_a_terminal(handrail: Handrail) -> None:

@@ -59,13 +59,20 @@ def _value(spec: Spec, name: str, text: str) -> Any:
 def as_data(args: str | Mapping[str, Any]) -> Any:
     """Return arguments as JSON data, or as a string if they are not valid JSON.
 
-    Numbers that JSON does not have, such as NaN, become strings.
+    Numbers that JSON does not have, such as NaN, become strings. Text with a key twice stays text.
     """
     text = args if isinstance(args, str) else json.dumps(dict(args), default=repr)
     try:
-        return json.loads(text, parse_constant=str, parse_float=_finite)
+        return json.loads(text, parse_constant=str, parse_float=_finite, object_pairs_hook=_unique)
     except (ValueError, RecursionError):
         return text
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return made
 
 
 def _finite(number: str) -> float | str:

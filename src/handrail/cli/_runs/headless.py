@@ -164,8 +164,7 @@ class _HeadlessRun:
 
     def _on_event(self, event: Event) -> None:
         self._denials.on_event(event)
-        if self._task.face is not None:
-            self._task.face.on_event(event)
+        self._stream.on_event(event)
 
     async def _run_session(self) -> RunResult[Any]:
         approver = self._approver()

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from handrail import Call, Result, Text
+from handrail import Call, File, Image, Result, Text
 from handrail.agent import RunEvent, RunState
 from handrail.cli._base.app import App
 from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.calls import as_data
 from handrail.cli._project.models import describe_retry
 from handrail.cli._runs.denials import clip, on_one_line, summary
+from handrail.events import Event, Progressed, Yielded
 from handrail.messages import (
     Delta,
     Model,
@@ -67,6 +68,17 @@ class RunPrinter:
             self._show_reply(event)
         elif isinstance(event, ToolResults):
             self._show_results(event)
+
+    def on_event(self, event: Event) -> None:
+        """Print what a call reports while it runs."""
+        if isinstance(event, Progressed):
+            about = {"message": event.message, "fraction": event.fraction}
+            self._line(lambda: {"type": "progress", **self._call(event.call_id), **about})
+        elif isinstance(event, Yielded):
+            self._line(lambda: {"type": "output", **self._call(event.call_id), "text": event.text})
+
+    def _call(self, call_id: str) -> dict[str, str]:
+        return {"call_id": call_id, "tool": self._names.get(call_id, "")}
 
     def on_wait(self, wait: RetryWait) -> None:
         """Say that the model is asked again after a while."""
@@ -125,7 +137,8 @@ class RunPrinter:
             name = self._names.get(result.call_id, "")
             self._line(partial(_result, result, name))
             kind = result.failure.kind if result.failure else "done"
-            first = clip(result.text.strip().partition("\n")[0], _MAX_RESULT_CHARS)
+            lines = [*result.text.strip().split("\n")[:1], *map(_describe_file, _files(result))]
+            first = clip(" ".join(filter(None, lines)), _MAX_RESULT_CHARS)
             self._app.say(f"< {on_one_line(name)} {kind}: {on_one_line(first)}")
 
     def _line(self, line: Callable[[], dict[str, Any]]) -> None:
@@ -187,7 +200,25 @@ def _result(result: Result, name: str) -> dict[str, Any]:
         "tool": name,
         "kind": str(result.failure.kind) if result.failure else "",
         "text": result.text,
+        "files": _files(result),
     }
+
+
+def _files(result: Result) -> list[dict[str, Any]]:
+    """Return the images and files of a result, without what they contain."""
+    return [
+        {
+            "name": part.name if isinstance(part, File) else "image",
+            "media_type": part.media_type,
+            "bytes": len(part.data),
+        }
+        for part in result.parts
+        if isinstance(part, Image | File)
+    ]
+
+
+def _describe_file(file: dict[str, Any]) -> str:
+    return f"[{file['name']}: {file['media_type']}, {file['bytes']} bytes]"
 
 
 def _escape(match: re.Match[str]) -> str:
