@@ -2,7 +2,7 @@
 
 Each framework has a virtual environment of its own, below HANDRAIL_HOSTS or the user's cache folder;
 what exists is used again. In it run the tests of the adapter, with every line and branch reached,
-and mypy; with --short, neither mypy nor the bare framework, and one resumed process. With --table, the hosts are observed again, and the tables of the documentation are written.
+and mypy, also of how a user writes it (`typed/`); with --short, neither mypy nor the bare framework, and one resumed process. With --table, the hosts are observed again, and the tables of the documentation are written.
 """
 
 from __future__ import annotations
@@ -109,12 +109,13 @@ def test(host: str, *, short: bool) -> bool:
     chosen = ["-k", "not control and not first_denied"] if short else []
     tests = [HERE / "host_tests.py", HERE / f"on_{host}.py"]
     tests += [HERE.parent / "joints" / "host_cells.py"] if host in CELLS else []
+    typed = [*(HERE / "typed").glob(f"with_{host}.py")]
     steps = [
         ["coverage", "run", "--branch", f"--include={','.join(measured)}", "--rcfile", os.devnull,
          "-m", "pytest", "-q", "--disable-warnings", *plain, *chosen, *map(str, tests)],
         ["coverage", "report", "--show-missing", "--fail-under=100", "--rcfile", os.devnull],
         ["mypy", "--strict", "--follow-imports=silent", "--cache-dir", str(ENVIRONMENTS / host / "mypy"),
-         "--config-file", os.devnull, *measured],
+         "--config-file", os.devnull, *measured, *map(str, typed)],
     ]  # fmt: skip
     print(f"== {host}", flush=True)  # noqa: T201
     if short or host not in REAL:
