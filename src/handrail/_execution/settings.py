@@ -227,7 +227,7 @@ def _check_search(tools: Toolset) -> None:
 
 
 def report_misnamed(policy: object, tools: Toolset | Registry) -> None:
-    """Log each rule that names a tool almost as it is called: it never decides a call of it."""
+    """Log rules with almost the name of a tool. They never decide its calls."""
     named: object = getattr(policy, "named_tools", None)
     if not isinstance(named, Mapping):
         return
