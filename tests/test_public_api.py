@@ -44,6 +44,17 @@ def cpu_seconds(statement: str, compiled: Path) -> float:
 
 def test_the_root_has_at_most_fifty_names_in_order() -> None:
     assert len(handrail.__all__) <= 50
+
+
+def test_no_package_has_more_than_50_names() -> None:
+    packages = [
+        path.parent.name for path in Path(handrail.__file__).parent.glob("[a-z]*/__init__.py")
+    ]
+    modules = [import_module(f"handrail.{package}") for package in packages]
+    sizes = {module.__name__: len(getattr(module, "__all__", ())) for module in modules}
+
+    assert {name: size for name, size in sizes.items() if size > 50} == {}
+    assert sizes["handrail.runs"] <= 25
     assert handrail.__all__ == sorted(
         handrail.__all__, key=lambda n: (not n.isupper(), n.islower() or "_" in n, n)
     )

@@ -95,11 +95,10 @@ def test_the_page_lists_every_protected_name_with_its_uses() -> None:
 
 GROUP = re.compile(r"^::: (handrail\S*)\n    (\w+(?: \w+)*)$", re.MULTILINE)
 API = PAGES / "api"
+TASKS = "agent approvals events handrail hooks mcp messages models permissions policy tools".split()
 
 
-@pytest.mark.parametrize(
-    "page", ["agent", "approvals", "handrail", "messages", "permissions", "policy"]
-)
+@pytest.mark.parametrize("page", TASKS)
 def test_the_tasks_of_a_page_have_each_public_name_once(page: str) -> None:
     groups = GROUP.findall((API / f"{page}.md").read_text(encoding="utf-8"))
     [module] = {name for name, _ in groups}
