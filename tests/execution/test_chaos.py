@@ -873,7 +873,7 @@ def check_nothing_is_left(world: World, tasks: int) -> None:
             *ordering._waits._within,
         ],
         "inner": [*ordering._inner, *ordering._within, *ordering._unstarted, *ordering._survived],
-        "lent": [*ordering._schedule._lent, *ordering._schedule._put_aside],
+        "lent": [*ordering._schedule._lent, *ordering._schedule._suspended],
         "listeners": list(inside.listeners.feeds),
         "tasks": list(range(living_tasks() - tasks)),
     }

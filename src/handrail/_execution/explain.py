@@ -6,7 +6,7 @@ from typing import Any
 
 from handrail._execution.pipeline import Pipeline
 from handrail._execution.questions import mark_unseen
-from handrail._execution.running import RequestedCall, RunningCall
+from handrail._execution.running import RequestedCall, RunningCall, make_running
 from handrail._permissions.decide import Explains, decide
 from handrail._permissions.explanation import Explanation
 from handrail._values.decision import Ask
@@ -22,7 +22,7 @@ def explain(record: RequestedCall, pipeline: Pipeline) -> Explanation:
     hooks = tuple(getattr(hook, "__qualname__", repr(hook)) for hook in pipeline.hooks.before)
     policy: Any = record.view.policy
     decision = decide(policy, checked)
-    running = RunningCall(record, checked._replace(decision=decision))
+    running = make_running(record, checked._replace(decision=decision))
     return Explanation(
         call=checked.call,
         tool=checked.name,

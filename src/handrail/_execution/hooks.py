@@ -54,16 +54,20 @@ class Hooks:
 
     async def decide(self, running: RunningCall) -> Decision | None:
         """Return the decision about a call, or None if it was stopped before."""
-        return await self._deciding.decide(running.view.policy, running.checked, running.record)
+        return await self._deciding.decide(
+            running.record.view.policy, running.checked, running.record
+        )
 
     async def decide_more(self, running: RunningCall, checked: CheckedCall) -> Decision:
         """Return the decision about a running call with more accesses. A stop ends its tool."""
-        decision: Any = await self._deciding.decide(running.view.policy, checked, None)
+        decision: Any = await self._deciding.decide(running.record.view.policy, checked, None)
         return cast("Decision", decision)
 
     def guard(self, running: RunningCall) -> Awaitable[Result | None]:
         """Run the hooks before a call, and ask a policy that may take long. Returns a result."""
-        return self.run_before(running) if running.view.policy is None else self._guard(running)
+        return (
+            self.run_before(running) if running.record.view.policy is None else self._guard(running)
+        )
 
     async def _guard(self, running: RunningCall) -> Result | None:
         result = await self.run_before(running) if self.before else None
@@ -231,7 +235,7 @@ class _SingleRun:
 
 def may_be_long(running: RunningCall) -> bool:
     """Return whether the policy of a checked call must not run in the event loop."""
-    policy = running.view.policy
+    policy = running.record.view.policy
     return policy is not None and not is_quick(policy, running.checked)
 
 

@@ -155,7 +155,7 @@ def _collect(running: RunningCall, world: World, piece: object) -> bool:
 
 
 def _context(running: RunningCall, tool: AnyTool, world: World) -> Context[Any]:
-    checked, turn, record = running.checked, running.turn, running.record
+    checked, turn, record = running.checked, running.record.turn, running.record
     if turn.deps is None:
         check_deps(tool, "`executor.turn`")
 

@@ -28,9 +28,9 @@ def fit_result(
     spec = checked.spec
     most = spec.max_chars or limits.max_result_chars
     if len(result.text) > most:
-        stored = _store(running, result) if running.view.reader_name else 0
+        stored = _store(running, result) if running.record.view.reader_name else 0
         listeners.emit(running.record, Stored, result.call_id, stored)
-        result = _cut(result, most, running.view, stored)
+        result = _cut(result, most, running.record.view, stored)
     if result.parts:
         result = _fit_media(result, limits.max_media_bytes)
     if running.notes or checked.parsed.repairs or checked.call.name != spec.name:
@@ -42,7 +42,7 @@ def fit_result(
 def _store(running: RunningCall, result: Result) -> int:
     """Store a result that is too long to show, and return how many characters were stored."""
     try:
-        return running.view.keep(result, running.turn.principal)
+        return running.record.view.keep(result, running.record.turn.principal)
     except Exception:
         log.exception("the result of call %r could not be stored", result.call_id)
         return 0

@@ -78,7 +78,8 @@ class Ordering:
         """
         self._numbers += 1
         key = running.key = self._numbers
-        if running.record.parent is not None:
+        record = running.record
+        if record.parent is not None:
             root = self._root_of(running)
             if root is not None:
                 self._enter_within(running, InnerPlace(root, releases))
@@ -88,7 +89,7 @@ class Ordering:
         spec, accesses, effect = checked.spec, checked.accesses, checked.spec.effect
         if spec.exclusive:
             accesses, effect = ALONE, WRITE
-        is_free = not releases and not running.turn.waiting
+        is_free = not releases and not record.turn.waiting
         if is_free and self._schedule.start_now(key, spec.name, accesses, effect):
             running.readiness = STARTED
         else:
@@ -166,9 +167,8 @@ class Ordering:
         while running.readiness in (BEHIND, CLEAR) and not record.stopped:
             record.gate = anyio.Event()
             await record.gate.wait()
-        if running.readiness is STUCK:
-            return Result.fail(record.call.id, FailureKind.TIMEOUT, _STUCK)
-        return None
+        is_stuck = running.readiness is STUCK
+        return Result.fail(record.call.id, FailureKind.TIMEOUT, _STUCK) if is_stuck else None
 
     def leave(self, running: RunningCall) -> None:
         """Note that a call has ended. Its accesses are free once its thread has ended, too."""

@@ -29,6 +29,7 @@ from handrail._execution.running import (
     RequestedCall,
     RunningCall,
     fail,
+    make_running,
     mark_pending,
     not_begun,
 )
@@ -131,7 +132,7 @@ class Pipeline:
             if self.listeners.feeds:
                 self.listeners.emit(record, Requested, record.call)
             running = self.look_up(record)
-            if isinstance(running, Result):
+            if type(running) is not RunningCall:
                 return await self.finish(record, running)
             result = await self.hooks.guard(running) if record.view.is_guarded else None
             result = result or self.enter(running)
@@ -188,7 +189,7 @@ class Pipeline:
         if isinstance(checked, Result):
             record.meant = find_meant(record.call, record.turn, record.view)
             return self._refuse(record) or checked
-        running = RunningCall(record, checked)
+        running = make_running(record, checked)
         return self._refuse(record) or running if self.closed or record.stopped else running
 
     def enter(self, running: RunningCall, group: Group | None = None) -> Result | None:
@@ -196,9 +197,10 @@ class Pipeline:
 
         Nothing is awaited here, so no other call is decided or scheduled in between.
         """
-        if self.closed or running.record.stopped:
-            return self._refuse(running.record)
-        checked, policy = running.checked, running.view.policy
+        record = running.record
+        if self.closed or record.stopped:
+            return self._refuse(record)
+        checked, policy = running.checked, record.view.policy
         if policy is not None or checked.spec.needs_approval:
             if checked.decision is None:  # else it was decided in a thread
                 running.checked = with_decision(checked, decide(policy, checked))
@@ -206,7 +208,10 @@ class Pipeline:
             running.checked = with_decision(checked, ALLOW)
         if self.listeners.feeds:
             self.emit_decided(running)
-        return self.admit(running, group)
+        if group is not None or running.checked.decision is not None:
+            return self.admit(running, group)
+        self.ordering.enter(running)  # nothing decides about it, or waits for that
+        return None
 
     def emit_decided(self, running: RunningCall) -> None:
         """Send an event about the decision of a call."""
@@ -223,13 +228,13 @@ class Pipeline:
 
     def admit(self, running: RunningCall, group: Group | None = None) -> Result | None:
         """Schedule a decided call. Returns its result if it must not run."""
-        decision = running.checked.decision
+        decision, record = running.checked.decision, running.record
         releases = 0
         if decision is not None and type(decision) is not Allow:
             if isinstance(decision, Deny):
                 text = denial_text(decision)
-                return fail(running.record, FailureKind.DENIED, text, decision.detail)
-            if isinstance(decision, Ask) and self.questions.approver(running.turn) is None:
+                return fail(record, FailureKind.DENIED, text, decision.detail)
+            if isinstance(decision, Ask) and self.questions.approver(record.turn) is None:
                 return self.questions.refuse_unasked(running, decision)
             releases = 1
         if group is not None and running.checked.spec.effect is not READ:
@@ -242,7 +247,7 @@ class Pipeline:
         """Take a scheduled call to its end: ask for approval, wait, run, finish its result."""
         record, result = running.record, None
         try:
-            if running.readiness is not STARTED or record.stopped or running.turn.waiting:
+            if running.readiness is not STARTED or record.stopped or record.turn.waiting:
                 result = await self._wait(running)
             if result is None:
                 result = await self._run_tool(running)
@@ -277,9 +282,9 @@ class Pipeline:
         result = await self.ordering.wait(running)
         if record.stopped or result is not None:
             return result_of_stop(record) if record.stopped else result
-        after = running.turn.waiting_before(record.position, running.checked.accesses)
+        after = record.turn.waiting_before(record.position, running.checked.accesses)
         if later is not None:
-            return mark_pending(running.turn, replace(later, after=after))
+            return mark_pending(record.turn, replace(later, after=after))
         return await self.restarts.wait_behind(running, asked, after) if after else None
 
     async def _invoke_for_hooks(self, running: RunningCall) -> Result:

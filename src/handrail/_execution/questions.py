@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from handrail._execution.hooks import Hooks
-from handrail._execution.running import RequestedCall, RunningCall, fail, not_begun
+from handrail._execution.running import RequestedCall, RunningCall, fail, make_running, not_begun
 from handrail._execution.settings import Approvals
 from handrail._permissions.checked_call import CheckedCall
 from handrail._permissions.decide import denial_text, version
@@ -71,15 +71,15 @@ class Questions:
         self, running: RunningCall, decision: Decision | None, after: tuple[str, ...] = ()
     ) -> Pending:
         """Return the approval request for a call, or one that only waits for other calls."""
-        checked, now = running.checked, self._clock()
+        checked, record, now = running.checked, running.record, self._clock()
         ask = decision if isinstance(decision, Ask) else None
         kind = find_kind(decision)
         pending = Pending(
-            run_id=running.turn.run_id,
-            turn_id=running.turn.id,
+            run_id=record.turn.run_id,
+            turn_id=record.turn.id,
             key=checked.key,
-            position=running.record.position,
-            round=running.record.round,
+            position=record.position,
+            round=record.round,
             call=checked.call,
             effect=checked.spec.effect,
             accesses=checked.accesses,
@@ -91,7 +91,7 @@ class Questions:
             origin=decision.origin if decision is not None else None,
             once=ask is not None and ask.once,
             after=after,
-            principal=running.turn.principal,
+            principal=record.turn.principal,
             parts=ask.parts if ask is not None else (),
             approvers=ask.approvers if ask is not None else ANYONE,
             notes=(*running.notes, *checked.parsed.repairs),
@@ -121,7 +121,7 @@ class Questions:
         checked, context = running.checked, self.approvals.context
         try:
             extra = context(checked) if context is not None else ""
-            around = version(running.view.policy), extra, running.turn.principal
+            around = version(running.record.view.policy), extra, running.record.turn.principal
             circumstances = "\n".join(map(repr, around))
         except Exception:
             log.exception("the approval context of a call of %r failed", checked.name)
@@ -132,7 +132,8 @@ class Questions:
 
     async def ask(self, running: RunningCall, decision: Ask) -> Result | Pending | None:
         """Ask until a call can run (None), has its result, or waits for a later answer."""
-        approver, record = self.approver(running.turn), running.record
+        record = running.record
+        approver = self.approver(record.turn)
         if approver is None:
             return self.refuse_unasked(running, decision)
         for _ in range(MAX_ROUNDS):
@@ -234,8 +235,7 @@ class Questions:
         checked, running = self._check(call, record), record.running
         if isinstance(checked, Result):
             return checked
-        if running is None:
-            return RunningCall(record, checked, added)
+        running = running or make_running(record, checked)
         running.recheck(checked, added)
         return running
 

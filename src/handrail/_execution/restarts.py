@@ -60,7 +60,7 @@ class Restarts:
 
     def _is_free(self, running: RunningCall, accesses: tuple[Access, ...]) -> bool:
         """Give a running call these accesses, unless it must wait for another call."""
-        if running.turn.waiting_before(running.record.position, accesses):
+        if running.record.turn.waiting_before(running.record.position, accesses):
             return False
         return self._ordering.extend(running, accesses)
 
@@ -78,15 +78,19 @@ class Restarts:
         rounds, record = 0, running.record
         while rounds < MAX_ROUNDS:
             if isinstance(error, Suspended):
-                return mark_pending(running.turn, self._questions.make_pending(running, None))
+                return mark_pending(
+                    running.record.turn, self._questions.make_pending(running, None)
+                )
             held = running.checked.accesses
             question = self._make_question(running, error)
             if question is not None:
                 rounds += 1
                 outcome = await self._questions.ask(running, question)
-                record.stopped = record.stopped or running.turn.is_closed  # while it was asked
+                record.stopped = (
+                    record.stopped or running.record.turn.is_closed
+                )  # while it was asked
                 if isinstance(outcome, Pending):
-                    return mark_pending(running.turn, outcome)
+                    return mark_pending(running.record.turn, outcome)
                 if outcome is not None:
                     return outcome
             result = await self._wait(running, question, held)
@@ -122,7 +126,7 @@ class Restarts:
             result = await self._ordering.wait(running)
             if result is not None or record.stopped:
                 return result_of_stop(record) if record.stopped else result
-        after = running.turn.waiting_before(record.position, accesses)
+        after = running.record.turn.waiting_before(record.position, accesses)
         return await self.wait_behind(running, asked, after) if after else None
 
     async def wait_behind(
@@ -131,8 +135,8 @@ class Restarts:
         """Leave a call pending that must wait for others. An approval stays valid."""
         later = self._questions.make_pending(running, asked, after)
         if later.kind != "waiting":
-            running.turn.approved += (later.id,)
-        return mark_pending(running.turn, await self._questions.preview(running, later))
+            running.record.turn.approved += (later.id,)
+        return mark_pending(running.record.turn, await self._questions.preview(running, later))
 
 
 def _make_refusal(denial: Deny) -> Refused:

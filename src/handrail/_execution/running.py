@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import anyio
 
@@ -106,6 +106,7 @@ class InnerPlace:
     """The number of releases that it waits for."""
 
 
+@final
 @dataclass(slots=True, eq=False, init=False)
 class RunningCall:
     """A checked call: what is decided about it, its place in the schedule, and its run."""
@@ -113,8 +114,6 @@ class RunningCall:
     record: RequestedCall
     outer: RunningCall | None
     """The nearest checked call that led to this one."""
-    turn: Turn[Any]
-    view: View
     checked: CheckedCall
     is_rewritten: bool
     """Whether a hook has changed it."""
@@ -131,23 +130,6 @@ class RunningCall:
     """Its place, if a running tool made it."""
     collected: Collected | None
     thread: Thread | None
-
-    def __init__(
-        self, record: RequestedCall, checked: CheckedCall, added: tuple[Access, ...] = ()
-    ) -> None:
-        self.record = record
-        self.outer = None if record.parent is None else record.parent.find_running()
-        self.turn = record.turn
-        self.view = record.view
-        self.is_rewritten = self.is_approved = False
-        self.notes = self.added = ()
-        self.key = 0
-        self.readiness = UNSCHEDULED
-        self.inner = self.collected = self.thread = None
-        self.checked = checked
-        if added:
-            self.recheck(checked, added)
-        record.running = self
 
     @property
     def reserved(self) -> tuple[Access, ...]:
@@ -175,6 +157,24 @@ class RunningCall:
             calls.append(outer)
             outer = outer.outer
         return calls
+
+
+_new = object.__new__
+
+
+def make_running(record: RequestedCall, checked: CheckedCall) -> RunningCall:
+    """Return a checked call, made fast."""
+    running = _new(RunningCall)
+    running.record = record
+    running.outer = None if record.parent is None else record.parent.find_running()
+    running.checked = checked
+    running.is_rewritten = running.is_approved = False
+    running.notes = running.added = ()
+    running.key = 0
+    running.readiness = UNSCHEDULED
+    running.inner = running.collected = running.thread = None
+    record.running = running
+    return running
 
 
 def find_more(checked: CheckedCall, accesses: tuple[Access, ...]) -> tuple[Access, ...]:

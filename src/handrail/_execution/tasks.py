@@ -191,16 +191,16 @@ class Tasks:
         pipeline = self.pipeline
         is_behind = pipeline.hooks.before or _waits_for_others(record)
         running = None if is_behind else pipeline.look_up(record)
-        if running is None or (isinstance(running, RunningCall) and may_be_long(running)):
+        if running is None or (type(running) is RunningCall and may_be_long(running)):
             record.entered = anyio.Event()
             return partial(self._enter_later, record, running, group, record.entered)
         record.previous = None
-        if isinstance(running, RunningCall):
+        if type(running) is RunningCall:
             outcome = pipeline.enter(running, group) or running
         else:
             outcome = running
         self._decide_one_less(group)
-        if isinstance(outcome, RunningCall):
+        if type(outcome) is RunningCall:
             return partial(pipeline.run_scheduled, outcome)
         return partial(pipeline.finish, record, outcome)
 
@@ -215,17 +215,17 @@ class Tasks:
         pipeline = self.pipeline
         try:
             outcome = running or pipeline.look_up(record)
-            if isinstance(outcome, RunningCall) and pipeline.hooks.before:
+            if type(outcome) is RunningCall and pipeline.hooks.before:
                 outcome = await pipeline.hooks.run_before(outcome) or outcome
             await _wait_for_those_before(record)
-            if isinstance(outcome, RunningCall):
+            if type(outcome) is RunningCall:
                 outcome = await pipeline.hooks.decide_apart(outcome) or outcome
-            if isinstance(outcome, RunningCall):
+            if type(outcome) is RunningCall:
                 outcome = pipeline.enter(outcome, group) or outcome
         finally:
             entered.set()
             self._decide_one_less(group)
-        if isinstance(outcome, RunningCall):
+        if type(outcome) is RunningCall:
             return await pipeline.run_scheduled(outcome)
         return await pipeline.finish(record, outcome)
 

@@ -68,7 +68,7 @@ class Schedule:
         """The accesses of all that runs. Only if inner calls have been made."""
         self._lent: dict[int, int] = {}
         """The running inner calls, and the outer calls that they belong to."""
-        self._put_aside: dict[int, list[ScheduleEntry]] = {}
+        self._suspended: dict[int, list[ScheduleEntry]] = {}
         """Ready calls that wait for lent accesses, by the inner call that has them."""
 
     def start_now(self, key: int, tool: str, accesses: Sequence[Access], effect: Effect) -> bool:
@@ -174,7 +174,7 @@ class Schedule:
         """Put started calls before the others, and keep the order within both."""
         self._ready.clear()
         self._parked.clear()
-        self._put_aside.clear()
+        self._suspended.clear()
         for entry in self._entries.values():
             if entry.state is EntryState.READY:
                 entry.state = EntryState.WAITING
@@ -218,7 +218,7 @@ class Schedule:
         """Note that an inner call has ended. Calls that waited for it may start."""
         self._index().remove(inner)
         del self._lent[inner]
-        self._ready.extendleft(reversed(self._put_aside.pop(inner, [])))
+        self._ready.extendleft(reversed(self._suspended.pop(inner, [])))
         self._running[tool] -= 1
         self._unpark(tool)
 
@@ -260,7 +260,7 @@ class Schedule:
             if entry.state is not EntryState.READY:
                 continue  # it ended before it began
             if lenders := self._lenders(entry):
-                self._put_aside.setdefault(next(iter(lenders.values())), []).append(entry)
+                self._suspended.setdefault(next(iter(lenders.values())), []).append(entry)
                 continue
             running = self._running.get(entry.tool, 0)
             if running >= self.max_per_tool.get(entry.tool, self.max_running):

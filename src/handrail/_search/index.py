@@ -11,10 +11,10 @@ from typing import NamedTuple
 import anyio.lowlevel
 
 from handrail._search.fields import FIELDS
-from handrail._search.held import EMPTY, Held, hold, same_ends
 from handrail._search.postings import PartBuilder
 from handrail._search.query import read_query
 from handrail._search.ranking import Ranking
+from handrail._search.segments import EMPTY, Segments, same_ends, segments_of
 from handrail._search.vocabulary import Vocabulary
 from handrail._values.spec import Spec
 
@@ -36,10 +36,10 @@ class ToolIndex:
     The same definitions and the same query always give the same answer.
     """
 
-    def __init__(self, given: tuple[Spec, ...], held: Held) -> None:
+    def __init__(self, given: tuple[Spec, ...], segments: Segments) -> None:
         self._given = given
-        self._held = held
-        self._vocabulary = Vocabulary(given, held.parts, held.here)
+        self._segments = segments
+        self._vocabulary = Vocabulary(given, segments.parts, segments.here)
 
     @property
     def specs(self) -> Mapping[str, Spec]:
@@ -55,7 +55,7 @@ class ToolIndex:
         given = _take_last(specs)
         builder = PartBuilder()
         builder.add(given)
-        return cls(given, hold(builder.build()))
+        return cls(given, segments_of(builder.build()))
 
     @classmethod
     async def build(cls, specs: Iterable[Spec], *, reuse: ToolIndex | None = None) -> ToolIndex:
@@ -67,22 +67,24 @@ class ToolIndex:
         same = (0, 0) if reuse is None else same_ends(reuse._given, given)
         if reuse is None or reuse._repeats(given, same):
             given, same = _take_last(given), (0, 0)
-        held, new = (EMPTY, given) if reuse is None else reuse._keep(given, same)
+        segments, new = (EMPTY, given) if reuse is None else reuse._keep(given, same)
         builder = PartBuilder()
         for place in range(0, len(new), SLICE):
             builder.add(new[place : place + SLICE])
             await anyio.lowlevel.checkpoint()
-        return cls(given, held.add(builder.build()) if new else held)
+        return cls(given, segments.add(builder.build()) if new else segments)
 
     def _repeats(self, given: tuple[Spec, ...], same: tuple[int, int]) -> bool:
         """Return whether a name comes twice in other definitions. The same ones are not read."""
         start, end = same
         left = {spec.name for spec in self._given[start : len(self._given) - end]}
         new = {spec.name for spec in given[start : len(given) - end]}
-        taken = any(self._held.find(name) is not None for name in new - left)
+        taken = any(self._segments.find(name) is not None for name in new - left)
         return taken or len(new) < len(given) - start - end
 
-    def _keep(self, given: tuple[Spec, ...], same: tuple[int, int]) -> tuple[Held, Sequence[Spec]]:
+    def _keep(
+        self, given: tuple[Spec, ...], same: tuple[int, int]
+    ) -> tuple[Segments, Sequence[Spec]]:
         """Return what holds for other definitions, and those to be indexed."""
         start, end = same
         old = {spec.name: spec for spec in self._given[start : len(self._given) - end]}
@@ -93,10 +95,12 @@ class ToolIndex:
             if (known := old.get(name)) is not spec and known != spec
         ]
         changed = {spec.name for spec in new}
-        held = self._held.without(name for name in old if name in changed or name not in named)
-        if held.is_worth_keeping():
-            return held, new
-        small = held.largest()
+        segments = self._segments.without(
+            name for name in old if name in changed or name not in named
+        )
+        if segments.is_worth_keeping():
+            return segments, new
+        small = segments.largest()
         return small, [spec for spec in given if small.find(spec.name) is None]
 
     def among(self, allowed: Container[str]) -> ToolIndex:
@@ -106,7 +110,7 @@ class ToolIndex:
         scores of their words.
         """
         given = tuple(spec for spec in self._given if spec.name in allowed)
-        return ToolIndex(given, self._held.among(allowed))
+        return ToolIndex(given, self._segments.among(allowed))
 
     def search(self, query: str, *, limit: int = 5) -> Hits:
         """Return the best tools for a query, best first, and equal ones by name."""
@@ -117,7 +121,7 @@ class ToolIndex:
 
     def explain(self, query: str, name: str) -> Mapping[str, float]:
         """Return what a tool scores for a query, by field."""
-        slot = self._held.place(name)
+        slot = self._segments.place(name)
         scores: dict[str, float] = dict.fromkeys(FIELDS, 0.0)
         for stem, count in read_query(query, self._vocabulary).counts.items():
             for field, score in zip(FIELDS, self._ranking.explain(stem, slot), strict=True):

@@ -111,7 +111,7 @@ def _theme(value: Any) -> str:
     return str(value)
 
 
-class Known(NamedTuple):
+class SettingSpec(NamedTuple):
     """A setting."""
 
     check: Callable[[Any], Any]
@@ -122,27 +122,27 @@ class Known(NamedTuple):
     """A valid value, for hints."""
 
 
-KNOWN: Mapping[str, Known] = MappingProxyType(
+KNOWN: Mapping[str, SettingSpec] = MappingProxyType(
     {
-        "tools": Known(_texts, ["coding"], ["coding", "tools.py"]),
-        "without": Known(_texts, [], ["bash"]),
-        "mode": Known(_mode, None, "ask"),
-        "allowed_hosts": Known(_texts, [], ["pypi.org"]),
-        "model": Known(_text, None, "openai:NAME"),
-        "base_url": Known(_text, None, "http://127.0.0.1:8080/v1"),
-        "key_variable": Known(_variable, None, "OPENAI_API_KEY"),
-        "system": Known(_text, "", "Be brief."),
-        "hooks": Known(check_hooks, {}, EXAMPLE),
-        "unsandboxed_hooks": Known(_switch, built_in=False, example=True),
-        "database": Known(_text, "", "runs.db"),
-        "codec": Known(_text, "", "keys:codec"),
-        "theme": Known(_theme, "auto", "dark"),
-        "model_tries": Known(_count, 10, 3),
-        "max_tokens": Known(_count, None, 8192),
-        "max_turns": Known(_count, 50, 50),
-        "max_calls": Known(_count, None, 100),
-        "max_total_tokens": Known(_count, None, 200_000),
-        "max_seconds": Known(_seconds, None, 600),
+        "tools": SettingSpec(_texts, ["coding"], ["coding", "tools.py"]),
+        "without": SettingSpec(_texts, [], ["bash"]),
+        "mode": SettingSpec(_mode, None, "ask"),
+        "allowed_hosts": SettingSpec(_texts, [], ["pypi.org"]),
+        "model": SettingSpec(_text, None, "openai:NAME"),
+        "base_url": SettingSpec(_text, None, "http://127.0.0.1:8080/v1"),
+        "key_variable": SettingSpec(_variable, None, "OPENAI_API_KEY"),
+        "system": SettingSpec(_text, "", "Be brief."),
+        "hooks": SettingSpec(check_hooks, {}, EXAMPLE),
+        "unsandboxed_hooks": SettingSpec(_switch, built_in=False, example=True),
+        "database": SettingSpec(_text, "", "runs.db"),
+        "codec": SettingSpec(_text, "", "keys:codec"),
+        "theme": SettingSpec(_theme, "auto", "dark"),
+        "model_tries": SettingSpec(_count, 10, 3),
+        "max_tokens": SettingSpec(_count, None, 8192),
+        "max_turns": SettingSpec(_count, 50, 50),
+        "max_calls": SettingSpec(_count, None, 100),
+        "max_total_tokens": SettingSpec(_count, None, 200_000),
+        "max_seconds": SettingSpec(_seconds, None, 600),
     }
 )
 

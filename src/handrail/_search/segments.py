@@ -15,7 +15,7 @@ MAX_PARTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Segments:
     """Parts of an index. A tool's number counts through them."""
 
     parts: tuple[Part, ...]
@@ -38,38 +38,38 @@ class Held:
             raise KeyError(name)
         return found
 
-    def add(self, part: Part) -> Held:
+    def add(self, part: Part) -> Segments:
         """Return this with one more part."""
-        return Held((*self.parts, part), self.here + b"\1" * len(part.names))
+        return Segments((*self.parts, part), self.here + b"\1" * len(part.names))
 
-    def without(self, names: Iterable[str]) -> Held:
+    def without(self, names: Iterable[str]) -> Segments:
         """Return this without some tools. Their words stay in the parts, and are passed over."""
         here = bytearray(self.here)
         for name in names:
             here[self.place(name)] = 0
-        return Held(self.parts, bytes(here))
+        return Segments(self.parts, bytes(here))
 
-    def among(self, allowed: Container[str]) -> Held:
+    def among(self, allowed: Container[str]) -> Segments:
         """Return this with the tools that are allowed."""
         names = (name for part in self.parts for name in part.names)
         pairs = zip(names, self.here, strict=True)
-        return Held(self.parts, bytes(there and name in allowed for name, there in pairs))
+        return Segments(self.parts, bytes(there and name in allowed for name, there in pairs))
 
     def is_worth_keeping(self) -> bool:
         """Return whether there are few parts, and more tools than gone ones."""
         return len(self.parts) < MAX_PARTS and 2 * self.here.count(0) <= len(self.here)
 
-    def largest(self) -> Held:
+    def largest(self) -> Segments:
         """Return the first part alone, or nothing if most of its tools are gone."""
         first = self.parts[0]
         here = self.here[: len(first.names)]
-        return EMPTY if 2 * here.count(0) > len(here) else Held((first,), here)
+        return EMPTY if 2 * here.count(0) > len(here) else Segments((first,), here)
 
 
-EMPTY = Held((), b"")
+EMPTY = Segments((), b"")
 
 
-def hold(part: Part) -> Held:
+def segments_of(part: Part) -> Segments:
     """Return one part, all of whose tools are there."""
     return EMPTY.add(part)
 
