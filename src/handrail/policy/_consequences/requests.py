@@ -88,7 +88,7 @@ _READS_DATA = (
 )
 _DATA = re.compile(_READS_DATA)
 _AFTER_ADDRESS = re.compile(
-    r"(?::(?=//(?!localhost|127\.|0\.0\.0\.0|\[::1))|\.\w{1,60}/)([^'\"|;&\n]*+)"
+    r"(?::(?=//(?!localhost|127\.|0\.0\.0\.0|\[::1))|\.\w{1,60}/)((?:[^'\";&\n]|&(?!&))*+)"
 )
 _SENT_DATA = re.compile(
     rf"\s(?:-[HAbeu]|--(?:header|user-agent|cookie|referer|user))[ =]?[\"']?[^\"'\n$`]{{0,100}}"
