@@ -13,7 +13,18 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 
-from handrail.policy._consequences.decoded_text import INTERPRETERS, find_decoded, find_sed_losses
+from handrail.policy._consequences.databases import (
+    DATABASE_PROGRAMS,
+    REDIS,
+    find_database_hosts,
+)
+from handrail.policy._consequences.decoded_text import (
+    INTERPRETERS,
+    find_decoded,
+    find_downloaded_and_run,
+    find_run_variables,
+    find_sed_losses,
+)
 from handrail.policy._consequences.git_commands import (
     expand_aliases,
     find_git_by_environment,
@@ -24,9 +35,16 @@ from handrail.policy._consequences.git_commands import (
 from handrail.policy._consequences.in_place import (
     find_emptied_by_awk,
     find_emptied_by_code,
+    find_emptied_by_editor,
     find_emptied_in_loops,
+    find_nothing_written,
 )
 from handrail.policy._consequences.loaded_code import find_loaded_code
+from handrail.policy._consequences.program_text import (
+    RUNS_PROGRAMS,
+    find_in_program_text,
+    find_quoted_commands,
+)
 from handrail.policy._consequences.remote import find_production, find_remote_engines
 from handrail.policy._consequences.removals import (
     Check,
@@ -43,25 +61,32 @@ from handrail.policy._consequences.requests import (
     CLOUDS,
     FETCHERS,
     INSTALLERS,
+    MESSENGERS,
     PROBES,
     find_connections,
-    find_database_hosts,
     find_installs,
+    find_messages,
     find_named_sources,
     find_packages_run,
     find_requests,
-    find_requests_in_code,
+    find_sent_in_addresses,
     find_service_calls,
     find_set_sources,
+    find_sockets,
     find_synchronized,
 )
 from handrail.policy._consequences.secrets import (
     CONTAINERS,
+    LENDERS,
     find_container_secrets,
     find_environments,
+    find_lent_secrets,
+    find_named_secrets,
     find_printed_settings,
+    find_shown_environments,
     find_shown_passwords,
 )
+from handrail.policy._consequences.shell_escapes import find_escaped
 from handrail.policy._consequences.table import (
     SAME_ROWS,
     Argv,
@@ -70,8 +95,19 @@ from handrail.policy._consequences.table import (
     is_harmless,
     rows,
 )
-from handrail.policy._consequences.wrapped import find_wrapped, without_package
-from handrail.policy._rules.shell_command import COMPUTED, ShellCommand, read_shell_command
+from handrail.policy._consequences.wrapped import (
+    TAKE_TEXT,
+    find_placeholders,
+    find_wrapped,
+    without_package,
+)
+from handrail.policy._rules.shell_command import (
+    COMPUTED,
+    ShellCommand,
+    join_literals,
+    read_shell_command,
+)
+from handrail.policy._shell.editor_scripts import EDITORS
 from handrail.policy._shell.words import GLOB
 from handrail.policy._shell.wrappers import (
     SHELLS,
@@ -86,36 +122,11 @@ IN_EVERY_MODE: frozenset[Kind] = frozenset(
 )
 """Consequences that need approval in every mode."""
 _SCRIPT_RUNNERS = frozenset("npm yarn pnpm bun cargo".split())
-_SQL_CLIENTS = frozenset(
-    "psql mysql mariadb sqlite3 duckdb mongosh mongo clickhouse-client cqlsh sqlcmd sqlplus".split()
-)
-_REDIS = frozenset("redis-cli valkey-cli keydb-cli iredis".split())
-_SQL_LOSS = re.compile(
-    r"\b(?:drop\s+(?:table|database|schema|view|index|user|role|collection|keyspace)|truncate\b"
-    r"|delete\s+from\s+\S+\s*(?:;|$|['\"]|where\s+(?:true|1\b))|dropDatabase|dropCollection"
-    r"|(?:deleteMany|remove)\(\s*\{\s*\}|\.drop\(\)"
-    r"|update\s+(?:[\w.\"`]+\s+){1,3}set\b(?![^;]*\bwhere\b(?!\s+(?:true|1\b))))|\bflush(?:all|db)\b",
-    re.IGNORECASE | re.MULTILINE,
-)
 _REDIS_LOSS = frozenset("del unlink flushdb flushall".split())
-_CODE_LOSS = re.compile(
-    r"\b(?:rmtree|os\.remove|os\.rmdir|removedirs|truncate|\w+\.unlink|rmSync|unlinkSync|rmdirSync"
-    r"|truncateSync|fs\.(?:promises\.)?(?:rm|unlink|truncate)|FileUtils\.rm\w*|(?:File|Dir)\.(?:delete|unlink)"
-    r"|unlink|rimraf|Deno\.remove\w*)\s*\((?!\s*['\"]/tmp/)|\)\.rm\("
-    r"|open\([^()]*['\"]w['\"]\)\.close\("
-)
-_PERL_LOSS = re.compile(r"\b(?:unlink|rmtree|remove_tree|FileUtils\.rm\w*|File\.delete)\b")
-"""The same in languages that need no brackets for a call."""
-_RUNS_PROGRAMS = re.compile(
-    r"system|popen|subprocess|exec|spawn|pty|child_process|Popen|run\(|call\(|shell|sh\(|`|%x|qx|eval|getline|\|"
-)
-"""Parts of code that can run a string as a command."""
 _AWKS = frozenset("awk gawk mawk nawk".split())
 _CODE_FLAG = re.compile(r"-\w*[ceEr]|--(?:eval|print|execute|run)")
-_LIST = re.compile(r"""\[\s*+(?:(['"])[^'"\n]*+\1\s*+,?+\s*+)+\]""")
 _MAX_MODULES = 8
 """Modules that one command runs, as ``python -m coverage run -m pytest`` does with two."""
-_STRING = re.compile(r"""(['"])([^'"\n]*)\1""")
 _TASKS = re.compile(
     r"(?!test|check|lint|build|\S*\s)(?:\w++[:-])*(?:\w+_)?(?:deploy|publish)(?:[:_-]\S*)?"
     r"|(?:release|upload)(?::\S*)?"
@@ -126,6 +137,8 @@ _FETCHED = re.compile(rf"(?:\$\(|`|<\()\s*(?:{'|'.join(sorted(FETCHERS))})\s")
 """A substitution of what a server sends."""
 _SENDING_SCRIPT = re.compile(r"(?:deploy|publish|release)(?:[_-][\w-]+)?(?:\.\w+)?")
 """Names of programs that do."""
+_TAKE_WORDS = frozenset(["git", "make", "go", *_SCRIPT_RUNNERS, *INTERPRETERS, *TAKE_TEXT])
+"""Programs whose words may be any text, or the name of a task."""
 _BEFORE_SCRIPTS = frozenset("run run-script workspace".split())
 _NO_SCRIPTS = frozenset("test t build check start exec x install i add why info view ls".split())
 """Commands of package managers that are not followed by the name of a script."""
@@ -165,15 +178,22 @@ def commands_in(command: ShellCommand) -> Iterator[Argv]:
             yield argv
             if len(argv) == 1 and "xargs" in programs and argv[0] in rows():
                 yield (*argv, "*")
-            if is_shell or argv in own:
-                yield from find_wrapped(argv, _known_programs())
+            yield from _find_started(argv, command, is_own=is_shell or argv in own)
             if argv[0] in aliases:
                 yield (*aliases[argv[0]], *argv[1:])
     if not is_shell:
-        yield from _quoted_commands(command.text)
+        yield from find_quoted_commands(join_literals(command.text))
     runs_printed = not SHELLS.isdisjoint(programs) or any(map(reads_makefile, command.possible))
     if r"\n" in command.text and runs_printed:  # as `printf` prints it
         yield from read_shell_command(command.text.replace(r"\n", "\n")).possible
+
+
+def _find_started(argv: Argv, command: ShellCommand, *, is_own: bool) -> Iterator[Argv]:
+    """Yield the commands that a program starts: its operands, or what it passes to a shell."""
+    if is_own:
+        yield from find_wrapped(argv, _known_programs())
+    for text in find_escaped(argv, command):
+        yield from read_shell_command(text).possible
 
 
 @cache
@@ -185,7 +205,11 @@ def _aliases_in(command: ShellCommand) -> dict[str, list[str]]:
     named = (
         word.partition("=") for argv in command.possible if argv[0] == "alias" for word in argv
     )
-    return {name: value.split() for name, _, value in named if value}
+    found = {name: value.split() for name, _, value in named if value}
+    for argv in command.possible:  # `hash -p /usr/bin/git ls` makes `ls` another program
+        if argv[0] == "hash" and argv[1:2] == ("-p",):
+            found |= {name: [*argv[2:3]] for name in argv[3:]}
+    return found
 
 
 def _programs_in(command: ShellCommand) -> set[str]:
@@ -199,7 +223,7 @@ def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
         for argv in command.possible
         if (takes_code := _takes_code(program_name(argv[0])))
         for flag, word in pairwise(argv)
-        if word and takes_code(flag) and not _RUNS_PROGRAMS.search(word)
+        if word and takes_code(flag) and not RUNS_PROGRAMS.search(word)
     )
     rest = command.text
     for word in code:
@@ -218,22 +242,13 @@ def _takes_code(program: str) -> Callable[[str], object] | None:
     return _CODE_FLAG.fullmatch if without_version(program) in INTERPRETERS else None
 
 
-def _quoted_commands(text: str) -> Iterator[Argv]:
-    """Yield strings and lists of strings in code, such as the argument of ``subprocess.run``."""
-    for found in _LIST.finditer(text):
-        words = tuple(word for _, word in _STRING.findall(found[0]) if word)
-        if words:
-            yield words
-    if _RUNS_PROGRAMS.search(text):
-        for _, line in _STRING.findall(text):
-            yield from read_shell_command(line).possible
-
-
 def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     """Yield the consequences of one of the commands in a shell command."""
     modules = [at + 1 for at, word in enumerate(argv[:-1]) if at and word == "-m"]
     if len(modules) > _MAX_MODULES:
         yield "unread"
+    if without_version(program_name(argv[0])) not in _TAKE_WORDS:
+        yield from find_named_secrets(argv)
     for start in (0, *modules[:_MAX_MODULES]):  # as in `python -m twine`
         for program in _find_meant(program_name(without_package(argv[start]))):
             yield from _kinds_of_program((program, *argv[start + 1 :]), command)
@@ -249,9 +264,12 @@ def _find_meant(program: str) -> Iterable[str]:
 def _kinds_of_program(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     program = argv[0]
     is_git = program == "git"  # a computed word may be any of its subcommands
-    words = ["*" if is_git and COMPUTED.search(word) else word for word in argv[1:]]
+    given = find_placeholders(command.text)
+    words = [
+        "*" if word in given or (is_git and COMPUTED.search(word)) else word for word in argv[1:]
+    ]
     yield from find_in_table("$" if COMPUTED.search(program) else program, tuple(words))
-    if program in _REDIS and not _REDIS_LOSS.isdisjoint(map(str.lower, words)):
+    if program in REDIS and not _REDIS_LOSS.isdisjoint(map(str.lower, words)):
         yield "data"
     yield from find_remote_engines(argv, command)
     check = _CHECKS.get(program)
@@ -267,22 +285,7 @@ def _kinds_of_program(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     else:
         for meaning in expand_aliases(argv) if is_git else ():
             yield from kinds_of(meaning, command)
-    yield from _kinds_of_code(program, command.text)
-
-
-@lru_cache(maxsize=256)
-def _kinds_of_code(program: str, text: str) -> tuple[Kind, ...]:
-    """Return what the text of a program loses: in SQL, or in the language of an interpreter."""
-    language, found = without_version(program), list[Kind]()
-    if (program in _SQL_CLIENTS or program in _REDIS) and _SQL_LOSS.search(text):
-        found.append("data")
-    if language in INTERPRETERS and _CODE_LOSS.search(text):
-        found.append("files")
-    if language in ("perl", "ruby") and _PERL_LOSS.search(text):
-        found.append("files")
-    if language in INTERPRETERS:
-        found += find_requests_in_code(text)
-    return tuple(found)
+    yield from find_in_program_text(program, join_literals(command.text))
 
 
 def _kinds_of_text(command: ShellCommand) -> Iterator[Kind]:
@@ -346,6 +349,10 @@ def _find_tasks(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 _FIND_IN_TEXT: tuple[Callable[[ShellCommand], Iterator[Kind]], ...] = (
     find_decoded,
+    find_run_variables,
+    find_downloaded_and_run,
+    find_sockets,
+    find_sent_in_addresses,
     find_git_by_environment,
     find_restored,
     find_set_sources,
@@ -353,6 +360,7 @@ _FIND_IN_TEXT: tuple[Callable[[ShellCommand], Iterator[Kind]], ...] = (
     find_loaded_code,
     find_production,
     find_emptied_in_loops,
+    find_nothing_written,
 )
 _CHECKS: dict[str, Check] = {
     "git": find_git_losses,
@@ -365,7 +373,7 @@ _CHECKS: dict[str, Check] = {
     "sed": find_sed_losses,
     "gsed": find_sed_losses,
     "fd": find_deleted,
-    "tee": find_emptied_by_tee,
+    **dict.fromkeys(("tee", "sponge"), find_emptied_by_tee),
     "just": _find_tasks,
     "rsync": find_synchronized,
     "npx": find_packages_run,
@@ -374,12 +382,16 @@ _CHECKS: dict[str, Check] = {
     **dict.fromkeys(CONTAINERS, find_container_secrets),
     **dict.fromkeys(("perl", "ruby"), find_emptied_by_code),
     **dict.fromkeys(_AWKS, find_emptied_by_awk),
+    **dict.fromkeys((*EDITORS, "ed", "red"), find_emptied_by_editor),
+    **dict.fromkeys(MESSENGERS, find_messages),
+    **dict.fromkeys(LENDERS, find_lent_secrets),
+    "ps": find_shown_environments,
     **dict.fromkeys(("pass", "gopass"), find_shown_passwords),
     **dict.fromkeys("shred srm wipe truncate unlink trash rimraf del dd".split(), find_named_files),
     **dict.fromkeys(("nc", "ncat", "netcat", "socat", "telnet", *PROBES), find_connections),
     **dict.fromkeys(FETCHERS, find_requests),
     **dict.fromkeys(CLOUDS, find_service_calls),
-    **dict.fromkeys((*_SQL_CLIENTS, *_REDIS, "pg_dump", "mysqldump"), find_database_hosts),
+    **dict.fromkeys(DATABASE_PROGRAMS, find_database_hosts),
     **dict.fromkeys("pip pip3 npm python python3 uv yarn pnpm bun".split(), find_installs),
     **dict.fromkeys(
         "make gmake rake task mvn mvnw gradle gradlew ant nox tox".split(), _find_tasks

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
-from handrail.policy._consequences.table import Argv, Kind
+from handrail.policy._consequences.requests import FETCHERS
+from handrail.policy._consequences.table import Argv, Kind, operands_of, values_of
 from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.sed_scripts import commands_in_script, scripts_of
 from handrail.policy._shell.wrappers import SHELLS, program_name, without_version
 
-INTERPRETERS = frozenset("python node perl ruby php deno bun lua".split())
+INTERPRETERS = frozenset("python node perl ruby php deno bun lua elixir julia Rscript".split())
 _RUNNERS = SHELLS | {"eval", "source", "."}
 _DECODES = re.compile(
     r"\b(?:base(?:32|64)|basenc)\s[^|;&\n]{0,60}?-\w{0,4}[dD]|\bxxd\s[^|;&\n]{0,60}?-\w{0,4}r"
@@ -24,7 +27,7 @@ _RUNS_OUTPUT = re.compile(
 """A shell that runs what a program prints."""
 _MAX_OUTPUT_CHARS = 300
 _TRANSFORMS = re.compile(
-    r"\||\b(?:tr|rev|sed|awk|perl|python3?|node|ruby|php)\s|\b(?:printf|echo)\s[^\\]{0,200}\\"
+    r"\bprintf\s[^\n]{0,200}%[sbcdq]|\||\b(?:tr|rev|sed|awk|perl|python3?|node|ruby|php)\s|\b(?:printf|echo)\s[^\\]{0,200}\\"
 )
 """What makes other text out of text."""
 _CODE_DECODES = re.compile(
@@ -35,6 +38,36 @@ _CODE_DECODES = re.compile(
 _CODE_RUNS = re.compile(
     r"\b(?:exec\w*|eval|system|popen|spawn\w*|subprocess|Function|vm\.run\w*|__import__)\b|`"
 )
+_ESCAPED = re.compile(
+    r"\b(?:printf|echo)\b[^|;&\n]{0,300}?"
+    r"(?:\\x[0-9a-fA-F]|\\0?[0-7]{2}|\\u[0-9a-fA-F]{4}|\w%[sbc]|%[sbc]\w)"
+)
+"""Text of which only the program that prints it knows what it says."""
+_TO_SHELL = re.compile(
+    r"\|\s*+(?:sudo\s++)?+(?:[\w/]*/)?+(?:ba|da|z|k|fi)?sh\b|\|\s*+(?:source|\.)\s"
+)
+_SETS = re.compile(
+    r"\b(?:printf\s+-v|mapfile|readarray|read)\s++(?:-\w+\s++)*+([A-Za-z_]\w*)", re.ASCII
+)
+_SETS_TO_OUTPUT = re.compile(
+    r"\b([A-Za-z_]\w*)=[\"']?(?:\$\(|`)\s*+(?!(?:which|command\s+-v|type\s+-[pP]|realpath|readlink"
+    r"|mktemp|pwd|(?:py|rb|nod)env\s+which|brew|git\s+rev-parse|poetry\s+env|dirname)\b)",
+    re.ASCII,
+)
+"""A variable with what a program prints that does more than to locate another one."""
+_RUN_BY_SHELLS = re.compile(r"(?:^|[\s;&|(])BASH_ENV=\S")
+"""A file that each bash runs first."""
+_STANDS_FOR = re.compile(r"\b(?:declare|local|typeset)\s+-\w*n")
+"""A variable that stands for another one."""
+_TO_INTERPRETER = re.compile(
+    r"\|\s*+(?:sudo\s++)?+(?:[\w/]*/)?+(?:python[\d.]*+|node|perl|ruby|php|lua)(?:\s++-)?+"
+    r"\s*+(?:$|[;&|\n])"
+)
+_SETS_IFS = re.compile(r"(?:^|[\s;&|(])IFS=")
+_USES = re.compile(r"\$\{?([A-Za-z_]\w*)[\[@*\]]*+\}?")
+_SAVES = ("-o", "--output", "-O", "--output-document")
+_IN_CLUSTER = re.compile(r"-[a-zA-Z]*[oO]")
+_OWN_NAME = re.compile(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name(?:-all)?")
 _EMPTYING = re.compile(r"(?:1,\$|\$?!?)?\s*d|s/\.\*//")
 _IN_PLACE = re.compile(r"-[a-zA-Z]*i.*|--in-place.*")
 
@@ -47,7 +80,62 @@ def find_decoded(command: ShellCommand) -> Iterator[Kind]:
     in_code = not INTERPRETERS.isdisjoint(map(without_version, programs)) and (
         _CODE_DECODES.search(text) and _CODE_RUNS.search(text)
     )
-    if command.unread or decodes or in_code:
+    piped = _DECODES.search(text) and _TO_INTERPRETER.search(text)
+    if command.unread or decodes or piped or in_code or _runs_escaped(command):
+        yield "unread"
+
+
+def _runs_escaped(command: ShellCommand) -> bool:
+    """Return whether a shell runs text that ``printf`` or ``echo`` makes of other characters."""
+    if _ESCAPED.search(command.text) is None:
+        return False
+    return _TO_SHELL.search(command.text) is not None or _runs_any(command, {*command.created})
+
+
+def _runs_any(command: ShellCommand, names: set[str]) -> bool:
+    """Return whether a text runs one of these files."""
+    places = set(map(posixpath.normpath, names))
+    for argv in command.possible if places else ():
+        program = program_name(argv[0])
+        reads = program in _RUNNERS or without_version(program) in INTERPRETERS
+        if posixpath.normpath(argv[0]) in places or (
+            reads and not places.isdisjoint(map(posixpath.normpath, operands_of(argv)[:1]))
+        ):
+            return True
+    return False
+
+
+def find_downloaded_and_run(command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a text runs a file that it has just downloaded."""
+    saved = set[str]()
+    for argv in command.possible:
+        program = program_name(argv[0])
+        if program in FETCHERS:
+            named = [name for name in values_of(argv, _SAVES) if name and "://" not in name]
+            named += [name for flag, name in pairwise(argv) if _IN_CLUSTER.fullmatch(flag)]
+            own = program == "wget" or any(map(_OWN_NAME.fullmatch, argv[1:]))
+            addresses = [word for word in operands_of(argv) if "://" in word]
+            saved |= {*named, *(posixpath.basename(word) for word in addresses if own)}
+            saved |= {*command.created}
+    if _runs_any(command, {name for name in saved if name not in ("", "-")}):
+        yield "others"
+
+
+def find_run_variables(command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a text runs a variable whose value only the shell knows."""
+    text, used, whole, passed = command.text, set[str](), set[str](), set[str]()
+    for argv in command.possible:
+        named = _USES.findall(argv[0])
+        used.update(named)
+        whole.update(named if _USES.fullmatch(argv[0]) else ())
+        if argv[0] == "eval" or (program_name(argv[0]) in SHELLS and argv[1:2] == ("-c",)):
+            passed.update(name for word in argv[1:] for name in _USES.findall(word))
+    if (
+        not used.union(passed).isdisjoint(_SETS.findall(text))
+        or not whole.isdisjoint(_SETS_TO_OUTPUT.findall(text))
+        or (used and (_SETS_IFS.search(text) or _STANDS_FOR.search(text)))
+        or _RUN_BY_SHELLS.search(text)
+    ):
         yield "unread"
 
 

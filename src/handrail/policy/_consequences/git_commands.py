@@ -35,6 +35,7 @@ _PLAIN_SETTING = re.compile(
     re.IGNORECASE,
 )
 """Settings after which git does nothing else than its command says."""
+_SECRET_SETTING = re.compile(r"\.extraheader|(?:token|passwd|password|secret)$", re.IGNORECASE)
 _EXTRACTS = re.compile(r"-?[a-wyzA-Z]*+x[a-zA-Z]*|--extract|--get|-[a-hj-zA-Z]*+i[a-zA-Z]*")
 _ARCHIVERS = frozenset("tar bsdtar gtar cpio pax".split())
 _MAX_ALIASES = 3
@@ -61,6 +62,21 @@ def find_git_losses(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
             yield "hosts"
     elif matches(argv, ("git", "config")) and _changes_settings(argv):
         yield "settings"
+    yield from _find_shown_or_removed(argv)
+
+
+def _find_shown_or_removed(argv: Argv) -> Iterator[Kind]:
+    """Yield whether git shows a secret of its settings, or deletes all files."""
+    if matches(argv, ("git", "config")) and any(map(_SECRET_SETTING.search, argv[1:])):
+        yield "secrets"
+    if matches(argv, ("git", "rm")) and _removes_everything(argv):
+        yield "workspace"
+
+
+def _removes_everything(argv: Argv) -> bool:
+    """Return whether ``git rm -r .`` deletes all files, and not only the index forgets them."""
+    everything = not {".", "*", "./", ":/"}.isdisjoint(operands_of(argv))
+    return everything and not has_flag(argv, ("--cached", "-n", "--dry-run"))
 
 
 def has_many_aliases(argv: Argv) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from handrail.policy._consequences.removals import is_kept
@@ -14,10 +15,10 @@ _FLAGS = re.compile(r"-[a-zA-Z0]*")
 _CODE = re.compile(r"-[a-zA-Z0]*[eE]")
 _PRINTS = re.compile(r"\b(?:print|say|puts|write|warn|p|\$stdout|STDOUT)\b")
 _NEVER = re.compile(
-    r"\s*(?:print|say|puts)\w*\s*(?:(?:if|and|&&)\s*(?:0|false)|unless\s+1)\s*;?\s*"
+    r"\s*(?:print|say|puts)\w*\s*(?:(?:if|and|&&)\s*(?:0|false)|unless\s+1)\s*+;?+\s*+"
 )
 _ERASES = re.compile(
-    r"\s*(?:\$_\s*=\s*(?:\"\"|''|undef|nil)|undef\s+\$_|s/\.\*(?:\\n)?//s?g?)\s*;?\s*"
+    r"\s*(?:\$_\s*=\s*(?:\"\"|''|undef|nil)|undef\s+\$_|s/\.\*(?:\\n)?//s?g?)\s*+;?+\s*+"
 )
 """Code that makes each line empty."""
 _ACTION = re.compile(r"(?<![^{}\n;])[^{}\n;]*+\{[^{}]*+\}")
@@ -28,6 +29,13 @@ _EMPTIED = re.compile(
     r"(?:^|[;&|{]|\bdo|\bthen)[ \t]*+(?:(?::|true)[ \t]*+)?>\|?[ \t]*+"
     r"[\"']?\$\{?(\w+)\}?[\"']?[ \t]*+(?=[;&}]|$|done)",
     re.MULTILINE,
+)
+
+_DELETES_ALL = re.compile(
+    r"(?:^|[\s+:|'\"\n])(?:%|1,\$|,|0,\$)d(?=[\s|'\"\n\\]|$)|\bgg\"?_?dG", re.MULTILINE
+)
+_NOTHING = re.compile(
+    r"\b(?:head|tail)\s+-[cn]\s*+0(?![\d.])[^|;&>\n]{0,200}>\|?\s*+[\"']?([^\s;&|\"']+)"
 )
 
 
@@ -75,3 +83,20 @@ def find_emptied_in_loops(command: ShellCommand) -> Iterator[Kind]:
         if (found["name"] or found["line"]) in emptied and any(map(is_kept, words)):
             yield "files"
             return
+
+
+def find_emptied_by_editor(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether the script of an editor deletes all lines of a file, and writes it."""
+    if _deletes_all(command.text) and any(map(is_kept, operands_of(argv))):
+        yield "files"
+
+
+@lru_cache(maxsize=8)
+def _deletes_all(text: str) -> bool:
+    return _DELETES_ALL.search(text) is not None
+
+
+def find_nothing_written(command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a text overwrites files with the first 0 bytes or lines of something."""
+    if any(map(is_kept, _NOTHING.findall(command.text))):
+        yield "files"

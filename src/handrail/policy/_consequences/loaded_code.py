@@ -40,6 +40,7 @@ _LOADS = re.compile(r"-p\s+\w|--require|node-options|commands_pre|setupFiles|glo
 """Settings that name code to load."""
 _COPIERS = frozenset("cp mv install ln rsync".split())
 _IN_PLACE = re.compile(r"-[a-zA-Z]*i.*|--in-place.*")
+_MANAGERS = frozenset(["npm", "pnpm", "bun"])
 _EDITORS = frozenset("sed gsed perl ruby".split())
 _WRITES = re.compile(r"write|['\"][wax]b?\+?['\"]|copy|move|rename|replace\(")
 
@@ -91,5 +92,7 @@ def _edited_files(command: ShellCommand) -> Iterator[str]:
     for argv in command.possible:
         program = program_name(argv[0])
         edits = without_version(program) in _EDITORS and any(map(_IN_PLACE.fullmatch, argv[1:]))
+        if program in _MANAGERS and argv[1:3] == ("pkg", "set"):
+            yield "package.json"
         if edits or program == "patch":
             yield from operands_of(argv)

@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from handrail.policy._consequences.databases import (
+    DATABASE_PROGRAMS,
+    names_production,
+    names_remote_database,
+)
 from handrail.policy._consequences.table import Argv, Kind
 from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import program_name
@@ -31,13 +36,19 @@ _READING = frozenset(
 )
 _IN_PRODUCTION = re.compile(
     r"\b(?:RAILS|RACK|NODE|APP|MIX|FLASK|DJANGO|LARAVEL|HANAMI|ENVIRONMENT)(?:_ENV)?=[\"']?"
-    r"(?:prod|live|staging)|\s--env(?:ironment)?[= ](?:prod|live|staging)",
+    r"(?:prod|live|staging)|\s--env(?:ironment)?[= ](?:prod|live|staging)"
+    r"|(?:DJANGO_SETTINGS_MODULE=|\s--settings[= ])[\"']?[\w.]*(?:prod|live|staging)"
+    r"|\s--?(?:config|env-file|c|d|dataSource)[= ][\"']?[\w./-]{0,80}\b(?:prod|live|staging)",
     re.IGNORECASE,
 )
 _CHANGES_DATABASE = re.compile(
-    r"\s(?:db:(?!version|migrate:status|abort_if)\w|migrate\b(?![\s:]+(?:status|list|diff)\b)"
-    r"|ecto\.(?:migrate|rollback)|db\s+(?:push|upgrade|seed)|(?:alembic|migration:run)\b)"
+    r"[\s:](?:db:(?!version|migrate:status|abort_if)\w|migrate\b(?![\s:]+(?:status|list|diff)\b)"
+    r"|ecto\.(?:migrate|rollback)|db\s+(?:push|upgrade|seed)|(?:alembic|migration:run|runner|tinker)\b"
+    r"|shell\s+-c|mix\s+run\b)|^(?:alembic|flyway|liquibase|dbmate|goose|sqitch|migrate)\s"
+    r"|\b(?:flyway|liquibase|dbmate|goose|sqitch|migrate)\s[^|;&\n]{0,300}\b(?:up|down|update|apply|deploy|reset|revert)\b"
 )
+
+_SAY = frozenset("echo printf test [ [[ export unset".split())
 
 
 def find_remote_engines(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -68,5 +79,11 @@ def _split_options(argv: Argv) -> tuple[list[str], list[str]]:
 
 def find_production(command: ShellCommand) -> Iterator[Kind]:
     """Yield whether a text changes the database of a production or staging environment."""
-    if _IN_PRODUCTION.search(command.text) and _CHANGES_DATABASE.search(command.text):
+    text = command.text
+    elsewhere = _IN_PRODUCTION.search(text) is not None or names_remote_database(text)
+    if elsewhere and _CHANGES_DATABASE.search(text):
         yield "others"
+    elif names_production(text):
+        programs = {program_name(argv[0]) for argv in command.possible}
+        if programs.isdisjoint(DATABASE_PROGRAMS | _SAY):
+            yield "others"

@@ -43,7 +43,7 @@ _BUILT_NAMES = frozenset(
 _MADE_SUFFIXES = (
     ".pyc .pyo .o .obj .class .log .tmp .swp .swo .egg-info .dist-info .tsbuildinfo .pid .gcda"
 ).split()
-_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/null")  # noqa: S108
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/null", "/dev/tcp/", "/dev/udp/")  # noqa: S108
 
 _REMOVERS = frozenset("find fd xargs rm cd true".split())
 _DELETERS = frozenset("rm shred unlink srm wipe trash truncate rimraf".split())
@@ -66,6 +66,7 @@ _EMPTY_FILES = frozenset(["__init__.py", "py.typed", ".gitkeep", ".keep"])
 """Files that usually are empty."""
 _EMPTY_INPUT = re.compile(r"(?<!<)<\s*/dev/null")
 _STARTS_WITH_CD = re.compile(r"\s*cd\s+[^\s;&|]+\s*&&")
+_LISTS_ALL = frozenset(["git", "ls-files", "-z", "-c", "--cached", ".", "--full-name"])
 _NAMING = frozenset("-name -iname -path -wholename -regex -g --glob -e".split())
 
 
@@ -105,6 +106,15 @@ def find_removed(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
                 yield "workspace"
     elif _RM.search(command.text) and not _finds_only_made(command):
         yield "files"
+        if any(map(_lists_everything, command.possible)):
+            yield "workspace"
+
+
+def _lists_everything(argv: Argv) -> bool:
+    """Return whether git lists all files that it tracks."""
+    return matches(argv, ("git", "ls-files")) and all(
+        word in _LISTS_ALL or word == argv[0] for word in argv
+    )
 
 
 def find_deleted(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -139,6 +149,8 @@ def find_moved_away(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     outside = target.startswith(("/", "~", "..")) or COMPUTED.search(target)
     if outside and not all(is_made(path) or path.startswith(("/", "~")) for path in moved):
         yield "files"
+        if not _ALL_OF_IT.isdisjoint(path.removeprefix("./") for path in moved):
+            yield "workspace"
 
 
 def find_linked_over(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -189,11 +201,20 @@ def _deletes_found(argv: Argv, command: ShellCommand) -> bool:
     if _runs_in_temporary_folder(command):
         return False
     return "-delete" in argv or any(
-        program_name(other[0]) in _DELETERS
-        and all(word in _PLACEHOLDERS or COMPUTED.search(word) for word in operands_of(other))
+        (program_name(other[0]) == "mv" and _moves_found(other))
+        or (
+            program_name(other[0]) in _DELETERS
+            and all(word in _PLACEHOLDERS or COMPUTED.search(word) for word in operands_of(other))
+        )
         for other in command.possible
         if other not in command.arguments
     )
+
+
+def _moves_found(argv: Argv) -> bool:
+    """Return whether ``mv`` moves what a search finds out of the workspace."""
+    targets = [*values_of(argv, ("-t", "--target-directory")), *operands_of(argv)[-1:]]
+    return any(word.startswith(("/", "~", "..")) for word in targets)
 
 
 def _find_renamed(argv: Argv, command: ShellCommand) -> set[str]:

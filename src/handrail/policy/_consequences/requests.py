@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import pairwise
 
 from handrail.policy._consequences.removals import is_made
@@ -20,12 +19,12 @@ from handrail.policy._consequences.table import (
 from handrail.policy._rules.shell_command import ShellCommand
 from handrail.policy._shell.wrappers import program_name
 
-FETCHERS = frozenset("curl wget fetch aria2c http https xh curlie lynx w3m".split())
+FETCHERS = frozenset("curl wget fetch aria2c http https httpie xh xhs curlie lynx w3m".split())
 CLOUDS = frozenset(
     """
     aws gcloud gsutil az doctl linode-cli hcloud oci ibmcloud aliyun s3cmd s5cmd mc b2 bq
     heroku fly flyctl vercel netlify wrangler firebase railway render surge now eas serverless sls
-    jira linear slack twilio stripe sentry-cli argocd hub
+    jira linear slack twilio stripe sentry-cli argocd hub neonctl pscale turso upstash databricks
     """.split()
 )
 """Programs of which each command reaches a service."""
@@ -45,7 +44,7 @@ _SENDING = frozenset(
     -T --upload-file --post-data --post-file --body-data --body-file
     """.split()
 )
-_WITH_ITEMS = frozenset("http https xh xhs curlie".split())
+_WITH_ITEMS = frozenset("http https httpie xh xhs curlie".split())
 _ITEM = re.compile(r"[\w.\[\]-]+(?:=(?!=)|:=|@)")
 """Data that HTTPie sends. ``name==value`` is a part of the address, ``name:value`` a header."""
 _METHOD = re.compile(r"(POST|PUT|PATCH|DELETE)\b", re.IGNORECASE)
@@ -57,18 +56,63 @@ _LOCAL = re.compile(
 _ADDRESS = re.compile(
     r"^(?:[\w+]+://|[^/\s]+@|localhost\b|127\.|0\.0\.0\.0|\[::|:\d|:/)|^[\w-]+(?:\.[\w-]+)+(?:[:/]|$)"
 )
-_SQL_CHANGE = re.compile(
-    r"\b(?:drop|truncate|delete|update|insert|alter|create|grant|flushall|flushdb|set|del)\b",
-    re.IGNORECASE,
-)
-_IN_FILES = frozenset(["sqlite3", "duckdb"])
-_BY_VARIABLE = re.compile(r"\$\{?[A-Za-z_]")
 _URL = re.compile(r"https?://[^\s'\"`]+")
 _CODE_SENDS = re.compile(
     r"\.(?:post|put|patch|delete)\(|urlopen\((?:(?!urlopen\()[^)])*(?:data\s*=|,)"
-    r"|method['\"]?\s*[:=]\s*['\"](?!GET|HEAD)",
+    r"|method['\"]?\s*(?:=>|[:=])\s*['\"](?!GET|HEAD)|\.request\(\s*['\"](?!GET|HEAD|OPTIONS)[A-Z]"
+    r"|\b(?:sendmail|send_message|storbinary|sendto)\(",
+)
+_CODE_CONNECTS = re.compile(
+    r"\b(?:requests|httpx|aiohttp|urllib3?|axios|http\.client|HTTPS?Connection|smtplib|ftplib|paramiko"
+    r"|boto3|Net::\w+)\b|\bfetch\(|\.connect\(\(|create_connection\(|createConnection\("
+)
+_LOCAL_NAME = re.compile(r"localhost|127\.0\.0\.1|\[?::1\]?['\"]|0\.0\.0\.0")
+_CONNECTS_THERE = re.compile(
+    r"\bconnect\(\s*\d+\s*,\s*['\"](?!localhost|127\.)|(?:\.connect|create_connection)\(\(\s*['\"](?!localhost|127\.|['\"])|\b(?:SMTP|FTP)(?:_SSL)?\(\s*['\"](?!localhost|127\.)"
 )
 _CODE_FETCHES = re.compile(r"urlopen|urlretrieve|\bfetch\(|(?:requests|httpx|axios|https?)\.\w+\(")
+_NO_ADDRESS = (
+    *("-H", "--header", "-A", "--user-agent", "-b", "--cookie", "-u", "--user", "-e", "--referer"),
+    *("-o", "--output", "-w", "--write-out", *sorted(_SENDING)),
+)
+"""Flags whose value is no address."""
+_SOCKET = re.compile(r"[<>][&|]?\s*+[\"']?/dev/(?:tcp|udp)/([^/\s]+)/")
+_SENT_BY_TLS = re.compile(
+    r"\bopenssl\s+s_client\b[^|;&\n]{0,300}<\s*(?!/dev/null)\S"
+    r"|\b(?:cat|tar|base64|gzip|xxd)\b[^|;&\n]{0,300}\|\s*openssl\s+s_client\b"
+)
+_READS_DATA = (
+    r"(?:\$\(|`)\s*(?:cat|head|tail|base(?:32|64)|basenc|xxd|od|hexdump|gzip|tar|env|printenv|openssl|jq"
+    r"|sed|awk|cut|grep|tr|strings|sort|find|ls|rev|git\s+(?:show|diff|log|config)|<)(?=[\s)`])"
+    r"|(?:\$\(|`)[^)`\n]{0,200}\|\s*(?:base(?:32|64)|xxd|od|hexdump|gzip|jq)\b|\$\(\s*<"
+)
+_DATA = re.compile(_READS_DATA)
+_AFTER_ADDRESS = re.compile(
+    r"(?::(?=//(?!localhost|127\.|0\.0\.0\.0|\[::1))|\.\w{1,60}/)((?:[^'\";&\n]|&(?!&))*+)"
+)
+_SENT_DATA = re.compile(
+    rf"\s(?:-[HAbeu]|--(?:header|user-agent|cookie|referer|user))[ =]?[\"']?[^\"'\n$`]{{0,100}}"
+    rf"(?:{_READS_DATA})|(?:{_READS_DATA})[^)`\n]{{0,200}}[)`][\"']?\.[\w-]{{1,60}}\.\w"
+)
+"""A file, or what a program prints of one, in an address."""
+_HOLDS_DATA = re.compile(rf"\b([A-Za-z_]\w*)=[\"']?(?:{_READS_DATA})", re.ASCII)
+_SENT_VARIABLE = re.compile(
+    r"(?:://|\.\w{1,60}/)[^\s'\"|;&]{0,300}?\$\{?([A-Za-z_]\w{0,60})"
+    r"|\$\{?([A-Za-z_]\w{0,60})\}?\.[\w-]{1,60}\.\w"
+)
+MESSENGERS = frozenset(
+    """
+    kcat kafkacat kafka-console-producer kafka-console-producer.sh kafka-topics kafka-topics.sh
+    kafka-configs kafka-configs.sh kafka-consumer-groups kafka-consumer-groups.sh mosquitto_pub nats
+    rabbitmqadmin amqp-publish grpcurl evans websocat wscat pulsar-client stomp etcdctl
+    """.split()
+)
+"""Programs that send messages to the server that they name."""
+_SERVERS = (
+    "-b -H -h -s -u -L --host --server --servers --broker --broker-list --bootstrap-server"
+    " --brokers --url --uri --endpoints --connect"
+).split()
+_HOST_AND_PORT = re.compile(r"[\w.-]+:\d+(?:/.*)?")
 _REMOTE_FILE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!\\)|rsync://")
 _INSTALLS = frozenset(("install", "i", "download"))
 _DECLARED = ("-r", "--requirement", "-e", "--editable", "-c", "--constraint")
@@ -93,6 +137,10 @@ _SOURCE_LETTERS = {
 }
 """Short flags for the address of an index."""
 _IS_ADDRESS = re.compile(r"[\w+]+://|//")
+_OF_NODE = frozenset("npm pnpm yarn bun".split())
+_NODE_RUNNERS = frozenset("npx bunx pnpx".split())
+_KNOWN_CODE = re.compile(r"https://(?:deno\.land|jsr\.io|esm\.sh)/")
+_REPOSITORY = re.compile(r"(?:github|gitlab|bitbucket|gist):.+|(?![./~@])[\w-]+/[\w.-]+(?:#.*)?")
 _PUBLIC = re.compile(
     r"(?:\w+\+)?https://(?:pypi\.org|files\.pythonhosted\.org|download\.pytorch\.org"
     r"|registry\.npmjs\.org|registry\.yarnpkg\.com|rubygems\.org|index\.crates\.io|proxy\.golang\.org"
@@ -126,7 +174,12 @@ def find_requests(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     methods = [*values_of(argv, ("-X", "--request", "--method")), *argv[1:2]]
     sends = has_flag(argv, _SENDING) and not any(map(_HARMLESS_METHOD.fullmatch, methods))
     changes = sends or any(map(_METHOD.fullmatch, methods)) or _has_items(argv)
-    addresses = [word for word in argv[1:] if _ADDRESS.match(word) or "$" in word]
+    given = {*values_of(argv, _NO_ADDRESS)}
+    addresses = [
+        word for word in argv[1:] if word not in given and (_ADDRESS.match(word) or "$" in word)
+    ]
+    if program_name(argv[0]) == "curl" and has_flag(argv, ("-K", "--config")):
+        changes = True  # a file says what is sent, and where
     if any(value.startswith("@") for value in values_of(argv, tuple(_SENDING))):
         changes = True  # a file is sent, whatever the method is
     if not is_about_itself(argv) and not (addresses and all(map(_LOCAL.match, addresses))):
@@ -143,11 +196,59 @@ def _has_items(argv: Argv) -> bool:
 def find_requests_in_code(text: str) -> Iterator[Kind]:
     """Yield what program text asks of the servers that it names."""
     addresses = _URL.findall(text)
-    if any(not _LOCAL.match(address) for address in addresses):
+    is_local = all(map(_LOCAL.match, addresses)) if addresses else _LOCAL_NAME.search(text)
+    if addresses and not is_local:
         if _CODE_SENDS.search(text):
             yield "others"
         elif _CODE_FETCHES.search(text):
             yield "hosts"
+    elif not is_local and _CODE_CONNECTS.search(text) and _CODE_SENDS.search(text):
+        yield "others"  # where to, only the program knows
+    if _CONNECTS_THERE.search(text):
+        yield "others"
+
+
+def find_sockets(command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether bash itself connects to another machine."""
+    hosts = _SOCKET.findall(command.text)
+    if any(not _LOCAL.match(host) for host in hosts) or _SENT_BY_TLS.search(command.text):
+        yield "others"
+
+
+def find_sent_in_addresses(command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a request has data of files in its address or its headers."""
+    programs = {program_name(argv[0]) for argv in command.possible}
+    if programs.isdisjoint(FETCHERS | PROBES):
+        return
+    if not any(_names_other(argv) for argv in command.possible):
+        return
+    text = command.text
+    sent = {name for found in _SENT_VARIABLE.findall(text) for name in found if name}
+    if (
+        _SENT_DATA.search(text)
+        or any(map(_DATA.search, _AFTER_ADDRESS.findall(text)))
+        or not sent.isdisjoint(_HOLDS_DATA.findall(text))
+    ):
+        yield "others"
+
+
+def _names_other(argv: Argv) -> bool:
+    """Return whether a request goes to another machine, as far as is known."""
+    if program_name(argv[0]) not in FETCHERS | PROBES:
+        return False
+    given = {*values_of(argv, _NO_ADDRESS)}
+    words = [word for word in operands_of(argv) if word not in given]
+    return not words or not all(map(_LOCAL.match, words))
+
+
+def find_messages(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
+    """Yield whether a program sends messages to the server of another machine."""
+    del command
+    named = [*values_of(argv, _SERVERS), *operands_of(argv)]
+    hosts = [word for word in named if "://" in word or _HOST_AND_PORT.fullmatch(word)]
+    hosts += [word for word in values_of(argv, ("-h", "-H", "--host")) if word]
+    if any(not _LOCAL.match(host) for host in hosts):
+        yield "others"
 
 
 def find_connections(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -156,22 +257,6 @@ def find_connections(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     names = [word for word in operands_of(argv) if not word.isdecimal()]
     if not names or not all(map(_LOCAL.match, names)):
         yield "hosts" if program_name(argv[0]) in PROBES else "others"
-
-
-def find_database_hosts(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a client of a database connects to another machine."""
-    hosts = [*values_of(argv, ("-h", "--host", "-H", "--uri"))]
-    hosts += [word for word in operands_of(argv) if "://" in word]
-    changes = _changes_data(command.text)
-    if any(not _LOCAL.match(host) and not host.startswith("/") for host in hosts):
-        yield "others" if changes else "hosts"
-    elif changes and program_name(argv[0]) not in _IN_FILES and _BY_VARIABLE.search(command.text):
-        yield "others"  # only the shell knows where the database is
-
-
-@lru_cache(maxsize=8)
-def _changes_data(text: str) -> bool:
-    return _SQL_CHANGE.search(text) is not None
 
 
 def find_service_calls(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -194,6 +279,8 @@ def find_synchronized(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     deletes = any(word.startswith(_DELETING) for word in argv)
     if deletes and not all(map(is_made, operands[-1:])):
         yield "files"
+        if any(word.rstrip("/") in (".", "..", "~") for word in operands[-1:]):
+            yield "workspace"
 
 
 def find_installs(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -215,9 +302,18 @@ def find_installs(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 def find_named_sources(argv: Argv) -> Iterator[Kind]:
     """Yield whether a command of a package manager has the address of an index or a package."""
     flags = (*_OTHER_SOURCES, *_SOURCE_LETTERS.get(program_name(argv[0]), ()))
-    others = any(map(_is_other_source, values_of(argv, flags)))
+    others = any(map(_is_other_source, values_of(argv, flags))) or any(_find_repositories(argv))
     if others or not all(map(_PUBLIC.fullmatch, _find_package_addresses(argv))):
         yield "sources"
+
+
+def _find_repositories(argv: Argv) -> Iterator[str]:
+    """Yield the repositories that npm and its kin install from: ``owner/name``, ``github:...``."""
+    program, words = program_name(argv[0]), operands_of(argv)
+    if program in _OF_NODE and not _ADDING.isdisjoint(words[:1]):
+        yield from filter(_REPOSITORY.fullmatch, words[1:])
+    elif program in _NODE_RUNNERS:
+        yield from filter(_REPOSITORY.fullmatch, words[:1])
 
 
 def _find_package_addresses(argv: Argv) -> list[str]:
@@ -250,7 +346,11 @@ def _is_other_source(value: str) -> bool:
 def _is_local_package(word: str) -> bool:
     if "://" in word:
         return word.startswith("file://")
-    return word in (".", "-") or word.startswith(("./", "../", ".[", "/")) or word.endswith(".whl")
+    return (
+        word in (".", "-")
+        or word.startswith(("file:", "./", "../", ".[", "/"))
+        or word.endswith(".whl")
+    )
 
 
 def find_packages_run(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
@@ -260,3 +360,7 @@ def find_packages_run(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     first = named[:1] if program_name(argv[0]) == "npx" else named
     if any("@" in word[1:] or word.startswith(("create-", "https://")) for word in first):
         yield "hosts"
+    if program_name(argv[0]) == "deno":
+        addresses = [word for word in named if word.startswith(("https://", "http://"))]
+        if not all(map(_KNOWN_CODE.match, addresses)):
+            yield "sources"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 
 from handrail.policy._consequences.table import Argv, rows
 from handrail.policy._rules.shell_command import read_shell_command
@@ -25,7 +26,7 @@ _OWN_COMMANDS = frozenset(
 _VALUED = frozenset("-F --filter -C --dir --cwd --config --prefix --workspace".split())
 _PACKAGE = re.compile(r"(?:npm:)?((?:@[^/@]+/)?[^@]+)(?:@.*)?")
 _NAME = re.compile(r"[A-Za-z_.~/][\w./+~-]*", re.ASCII)
-_TAKE_TEXT = frozenset(
+TAKE_TEXT = frozenset(
     """
     echo printf print yes say notify-send cowsay figlet toilet banner logger wall write tldr cheat
     man info apropos whatis which where type whereis hash whence help thefuck explain
@@ -41,8 +42,9 @@ _TAKE_TEXT = frozenset(
 """Programs whose words are text or the names of files, and words of the shell itself."""
 _MAX_WORDS = 16
 """Words of an unknown program among which another program is looked for."""
+_PLACEHOLDER = re.compile(r"\s(?:-I\s?|--replace=)([^\s'\"]{1,20})")
 _RUNS_WORD = re.compile(r"-\w*c")
-_ALL_OR_FORCED = re.compile(r"-\w*[rRf]\w*|--(?:recursive|force)")
+_ALL_OR_FORCED = re.compile(r"-(?:(?![rRf])\w)*+[rRf]\w*+|--(?:recursive|force)")
 
 
 def find_wrapped(argv: Argv, known: Collection[str]) -> Iterator[Argv]:
@@ -56,6 +58,12 @@ def find_wrapped(argv: Argv, known: Collection[str]) -> Iterator[Argv]:
         yield from _find_package(argv)
     elif _NAME.fullmatch(argv[0]) and not _has_own_words(program, known):
         yield from _find_started(argv, known)
+
+
+@lru_cache(maxsize=8)
+def find_placeholders(text: str) -> frozenset[str]:
+    """Return the words that ``xargs``, ``find`` or ``parallel`` replaces by what they read."""
+    return frozenset(["{}", *_PLACEHOLDER.findall(text)])
 
 
 def _find_package(argv: Argv) -> Iterator[Argv]:
@@ -86,7 +94,7 @@ def _find_started(argv: Argv, known: Collection[str]) -> Iterator[Argv]:
 
 
 def _has_own_words(program: str, known: Collection[str]) -> bool:
-    return program in known or program in _TAKE_TEXT or runs_others(program)
+    return program in known or program in TAKE_TEXT or runs_others(program)
 
 
 def _has_consequence(argv: Argv) -> bool:

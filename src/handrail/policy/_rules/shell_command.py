@@ -57,6 +57,8 @@ _HOLDS_MADE = re.compile(r"\b([A-Za-z_]\w*)=[\"']?/tmp/made\b", re.ASCII)
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*+)|\{([A-Za-z_]\w*+)\})")
 _SETS_KNOWN = re.compile(r"\b(?:TMPDIR|HOME|PWD)=|\bmktemp\s*\(\)")
 _QUOTED = re.compile(r"""(['"])([^'"\s]+)\1""")
+_JOINT = re.compile(r"(?<=[\w ./:~-])(['\"])[ \t]*+[+.][ \t]*+\1")
+"""Two strings of code that are joined."""
 Usable: TypeAlias = Callable[[Rule], bool]
 """Whether a rule applies to this call, now."""
 
@@ -206,11 +208,17 @@ def read_known_values(text: str) -> ShellCommand:
     return read_shell_command(known)
 
 
+@lru_cache(maxsize=8)
+def join_literals(text: str) -> str:
+    """Return program text in which strings that are added to each other are one."""
+    return _JOINT.sub("", text)
+
+
 def find_strings_in_code(command: ShellCommand) -> set[str]:
     """Return the strings in program text that a command has, as in ``python -c``."""
     if not any(runs_text(argv) for argv in command.possible if argv not in command.arguments):
         return set()
-    return {text for _, text in _QUOTED.findall(command.text)}
+    return {text for _, text in _QUOTED.findall(join_literals(command.text))}
 
 
 def _shorten(word: str, folders: Sequence[str], *, home: bool) -> str:
