@@ -126,7 +126,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "policy": (34, 38),
     "providers": (10, 6),
     "runs": (40, 27),
-    "sandbox": (30, 36),
+    "sandbox": (10, 6),
     "telemetry": (44, 18),
     "testing": (34, 29),
     "tools": (35, 31),
