@@ -71,7 +71,7 @@ class FileLedger:
         with self._open_directory() as directory:
             try:
                 file = os.open(name, _READ, dir_fd=directory)
-            except OSError:  # not a file that this class wrote, such as a link
+            except OSError:  # not a file written by this class, such as a link
                 return b""
             try:
                 return os.read(file, _MAX_CLAIMANT_BYTES)
