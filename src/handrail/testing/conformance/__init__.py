@@ -1,8 +1,8 @@
-"""Try how an executor of tools behaves when models, tools and people do what they do.
+"""Test a tool executor against what models, tools and people do.
 
-A *host* is what runs the tools: a framework, your own loop, or handrail. Describe it in one
-function that takes a ``Setup`` and returns an async function of a ``Conversation``. ``check`` then
-runs all ``PROVOCATIONS`` against it. ``python -m handrail.testing.conformance`` prints the table.
+A *host* runs the tools: a framework, your own loop, or handrail. Describe it in one function taking
+a ``Setup`` and returning an async function with a ``Conversation`` parameter. ``check`` then runs
+all ``PROVOCATIONS`` against it. ``python -m handrail.testing.conformance`` prints the table.
 """
 
 from handrail.testing.conformance._check import Observation, check, is_good
