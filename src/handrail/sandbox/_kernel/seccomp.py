@@ -120,8 +120,9 @@ def assemble_filter(families: Collection[int], machine: str = "") -> bytes:
     """Return a filter denying calls no command needs, and sockets from other families.
 
     A denied call fails with EPERM, as if the user lacked the right. ``clone3`` hides its flags from
-    the filter, so it fails as unknown, and libraries fall back to ``clone``. Without families there
-    are no separate namespaces, so other processes' memory, queues and scheduling are denied, too.
+    the filter, so it fails as unknown, and libraries fall back to ``clone``. A filter without
+    families is for commands without separate namespaces, so other processes' memory, queues and
+    scheduling are denied, too.
     """
     machine = machine or f"{platform.system()} {platform.machine()}"
     if machine not in ARCHITECTURES:
