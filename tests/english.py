@@ -109,7 +109,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "docs/concepts": (26, 19),
     "docs/contributing": (22, 17),
     "docs/decisions": (24, 21),
-    "docs/frameworks": (25, 23),
+    "docs/frameworks": (10, 10),
     "docs/get-started": (11, 14),
     "docs/guides": (18, 20),
     "docs/index.md": (9, 4),
