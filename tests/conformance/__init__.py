@@ -1,4 +1,4 @@
-"""Try how an executor of tools behaves when models, tools and people do what they do.
+"""Test a tool executor against what models, tools and people do.
 
 A *host* is what runs the tools: a framework, your own loop, or handrail. Describe it in one
 function that takes a ``Setup`` and returns an async function of a ``Conversation``. ``check`` then

@@ -22,7 +22,7 @@ class Observation(NamedTuple):
     word: str
     """``ok``, ``n/a``, or in one or two words what went wrong."""
     detail: str = ""
-    """What the model read, or the error that ended the run."""
+    """The model's input, or the error ending the run."""
 
 
 async def check(
@@ -34,9 +34,9 @@ async def check(
     """Run provocations against a host, one after the other. Returns what happened, by name.
 
     Args:
-        host: What runs the tools.
+        host: The tools' host.
         provocations: The provocations to run.
-        patience: Seconds for each of them.
+        patience: Seconds for each.
     """
     return {one.name: await _observe(host, one, patience) for one in provocations}
 
@@ -62,7 +62,7 @@ async def _observe(host: Host, provocation: Provocation, patience: float) -> Obs
 
 
 def _unwrap(error: Exception) -> Exception:
-    """Return the exception that a group has alone."""
+    """Return a group's only exception."""
     if not isinstance(error, ExceptionGroup):
         return error
     group = cast("ExceptionGroup[Exception]", error)
@@ -82,7 +82,7 @@ async def _run_all(
     setup: Setup,
     talks: Sequence[Conversation],
 ) -> None:
-    """Run the conversations of all callers, each in its own context."""
+    """Run all callers' conversations, each in its own context."""
 
     async def talk(caller: str, conversation: Conversation) -> None:
         CALLER.set(caller)

@@ -17,7 +17,7 @@ OWN = "handrail=conformance:run_with_handrail"
 
 
 def find_host(path: str) -> tuple[str, Host]:
-    """Return the name of a host and its function."""
+    """Return a host's name and function."""
     name, _, place = path.rpartition("=")
     module, _, attribute = place.partition(":")
     host: Host = getattr(import_module(module), attribute)
@@ -25,7 +25,7 @@ def find_host(path: str) -> tuple[str, Host]:
 
 
 async def observe(paths: Sequence[str]) -> dict[str, dict[str, Observation]]:
-    """Run all provocations against each of these hosts."""
+    """Run all provocations against each host."""
     hosts = [find_host(path) for path in paths]
     return {name: await check(host) for name, host in hosts}
 

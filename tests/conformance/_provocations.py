@@ -13,7 +13,7 @@ from handrail import Call
 
 OK = "ok"
 MAX_CHARS = LONG_CHARS // 10
-"""Characters of one result that are too many for a model."""
+"""Characters in one result, too many for a model."""
 
 Judge: TypeAlias = Callable[[Setup, Sequence[Conversation]], str]
 """Returns ``ok``, or in one or two words what went wrong."""
@@ -21,14 +21,14 @@ Judge: TypeAlias = Callable[[Setup, Sequence[Conversation]], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provocation:
-    """One thing that models and people do, and that tools must survive."""
+    """One thing done by models and people, and to be survived by tools."""
 
     name: str
     tries: str
     """What happens, in one sentence."""
     judge: Judge = field(repr=False)
     calls: tuple[Call, ...] = ()
-    """The calls of the model's first reply. It has no others, unless ``replies`` says so."""
+    """The calls in the model's first reply. It has no others, except by ``replies``."""
     replies: Replies | None = field(default=None, repr=False)
     words: Mapping[str, Word] = field(default_factory=dict[str, Word])
     """What the person says, by call id. Without any, no call needs approval."""
@@ -37,13 +37,13 @@ class Provocation:
     callers: tuple[str, ...] = ("alice",)
     """Who runs a conversation. Several run at the same time."""
     withdrawn: str = ""
-    """The tool that is removed while the model writes its reply."""
+    """The tool removed while the model writes its reply."""
     is_cancelled: bool = False
     """Whether the caller cancels the run once a tool has begun."""
     needs: frozenset[Feature] = frozenset()
 
     def reply(self, read: Sequence[Read]) -> Sequence[Call]:
-        """Return the calls of the next reply."""
+        """Return the next reply's calls."""
         if self.replies is not None:
             return self.replies(read)
         return () if read else self.calls
@@ -66,7 +66,7 @@ def _did(setup: Setup, *log: str, wrong: str) -> str:
 
 
 def _first_of(*words: str) -> str:
-    """Return the first thing that went wrong."""
+    """Return the first thing wrong."""
     return next((word for word in words if word != OK), OK)
 
 
@@ -120,7 +120,7 @@ def _judge_edited(setup: Setup, talks: Sequence[Conversation]) -> str:
 
 
 def _judge_behind(setup: Setup, talks: Sequence[Conversation]) -> str:
-    """The read must not show the file from before the write that the person then approves."""
+    """The read must not show the file from before the write approved afterwards."""
     stale = [one for talk in talks for one in talk.read if one.text == "content: "]
     order = "overtakes" if stale or setup.world.log[:1] != ["appended 1"] else OK
     return _first_of(order, _asked(setup), _answered(talks, 2))
@@ -334,4 +334,4 @@ PROVOCATIONS = (
         judge=_judge_not_run,
     ),
 )
-"""All provocations, in the order of the table."""
+"""All provocations, in table order."""

@@ -1,4 +1,4 @@
-"""The setup of one provocation: tools, a scripted model, and a person who answers."""
+"""One provocation's setup: tools, a scripted model, and an approver."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from handrail import (
 from handrail.permissions import Answer, Edit, Pending
 
 Feature: TypeAlias = Literal["approvals", "changes", "images", "streams"]
-"""Something that a host may not have: approvals, tools that change, images, tools that stream."""
+"""Something a host may not have: approvals, changing tools, images, streaming tools."""
 Word: TypeAlias = bool | Mapping[str, Any]
 """What the person says: yes, no, or yes with other arguments."""
 
@@ -34,7 +34,7 @@ VALID_SECONDS = 3600.0
 
 
 class Read(NamedTuple):
-    """The result of one call, as the model read it."""
+    """One call's result, as the model read it."""
 
     call_id: str
     text: str
@@ -42,7 +42,7 @@ class Read(NamedTuple):
 
 
 Replies: TypeAlias = Callable[[Sequence[Read]], Sequence[Call]]
-"""Returns the calls of the next reply, from all results that the model has read so far."""
+"""Returns the next reply's calls, from all results the model has read so far."""
 
 
 class Skipped(Exception):
@@ -57,13 +57,13 @@ class Conversation:
     withdraw: Callable[[], None]
     """Removes a tool after the model has chosen it, if the provocation says so."""
     read: list[Read] = field(default_factory=list[Read])
-    """All results that the model read, in order."""
+    """All results read by the model, in order."""
 
     def reply(self, results: Sequence[Read] = ()) -> tuple[Call, ...]:
-        """Return the calls of the model's next reply; none if it is done.
+        """Return the calls in the model's next reply, or none if it is done.
 
         Args:
-            results: What the model read since its last reply.
+            results: The results read since the model's last reply.
         """
         self.read += results
         calls = tuple(self.replies(self.read))
@@ -73,7 +73,7 @@ class Conversation:
 
 @dataclass(slots=True, kw_only=True)
 class Setup:
-    """The tools, the rules and the person of one provocation."""
+    """One provocation's tools, rules and approver."""
 
     world: World
     words: Mapping[str, Word]
@@ -82,11 +82,11 @@ class Setup:
     """Whether the person answers after the request has expired."""
     needs: frozenset[Feature]
     tool_timeout: float = 1.0
-    """Seconds that a tool may run."""
+    """Seconds a tool may run."""
     withdrawn: str = ""
-    """The tool that is removed while the model writes its reply."""
+    """The tool removed while the model writes its reply."""
     asked: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """The call id and the text of every request that the person saw."""
+    """The call id and the text of every request shown to the approver."""
     registry: Registry = field(default_factory=Registry)
     _now: float = 1_000_000.0
 
@@ -96,7 +96,7 @@ class Setup:
 
     @property
     def needs_approval(self) -> frozenset[str]:
-        """The names of the tools whose calls need approval."""
+        """The tools whose calls need approval, by name."""
         return frozenset({"append_text"}) if self.words else frozenset()
 
     def require(self, *features: Feature) -> None:
@@ -107,7 +107,7 @@ class Setup:
     def ask(self, call_id: str, question: str) -> Word:
         """Ask the person about a call. A host does this where its own approval request arrives.
 
-        A host that does not know the id that the model used can pass another one.
+        A host without the model's own id can pass another one.
         """
         call_id = call_id if call_id in self.words else next(iter(self.words))
         word = self.words[call_id]
@@ -119,7 +119,7 @@ class Setup:
         return word
 
     def withdraw(self) -> None:
-        """Remove the tool that the model has chosen."""
+        """Remove the tool chosen by the model."""
         if self.withdrawn:
             self.registry.remove(self.withdrawn)
             self.withdrawn = ""
@@ -153,7 +153,7 @@ class Setup:
 
 
 class Host(Protocol):
-    """Prepares a framework for one provocation, and returns a function that runs a conversation."""
+    """Prepares a framework for one provocation, and returns a function running a conversation."""
 
     def __call__(self, setup: Setup, /) -> Callable[[Conversation], Any]:
         """Return an async function. It may run several conversations at the same time."""
@@ -161,7 +161,7 @@ class Host(Protocol):
 
 
 def run_with_handrail(setup: Setup) -> Callable[[Conversation], Any]:
-    """Host of the kit: handrail's own executor, without a framework."""
+    """The kit's host: handrail's own executor, without a framework."""
     executor = setup.executor(asks_person=True)
 
     async def run(conversation: Conversation) -> None:
@@ -174,6 +174,6 @@ def run_with_handrail(setup: Setup) -> Callable[[Conversation], Any]:
 
 
 def read_result(result: Result) -> Read:
-    """Return what a model reads of a result."""
+    """Return a model's view of a result."""
     images = sum(isinstance(part, Image) for part in result.parts)
     return Read(result.call_id, result.text, images)

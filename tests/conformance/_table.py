@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from conformance._check import Observation, is_good
 
 Observations = Mapping[str, Mapping[str, Observation]]
-"""What each host did, by the name of the host and of the provocation."""
+"""What each host did, by host and provocation."""
 
 
 def to_json(observed: Observations) -> str:

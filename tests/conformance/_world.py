@@ -1,4 +1,4 @@
-"""The tools that provocations call, and a record of what they did."""
+"""The provocations' tools, and a record of what they did."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from handrail import (
 )
 
 CALLER: ContextVar[str] = ContextVar("conformance_caller", default="no one")
-"""The caller of a turn, as an application would store it."""
-SECRET = "/srv/secret/customers.db"  # noqa: S105  a path that no model should read
+"""A turn's caller, as an application would store it."""
+SECRET = "/srv/secret/customers.db"  # noqa: S105 a path no model should read
 NEEDLE = "The invoice number is 4711."
 """A line in the middle of a long result."""
 LONG_CHARS = 1_000_000
 OVERLAP_SECONDS = 0.05
-"""How long a writer waits for another one that could overtake it."""
+"""How long a writer waits for another one with a chance to overtake it."""
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010804000000b51c0c02"
     "0000000b4944415478da6364f80f00010501012718e3660000000049454e44ae426082"
 )
-"""A PNG image of one pixel."""
+"""A one-pixel PNG image."""
 
 
 def _writes_path(path: str, **_: object) -> Access:
@@ -41,19 +41,19 @@ def _writes_path(path: str, **_: object) -> Access:
 
 
 class World:
-    """Tools, the files that they change, and a log of their work."""
+    """Tools, the files they change, and a log of their work."""
 
     def __init__(self) -> None:
         self.files = {"a": "", "b": "old"}
         self.log: list[str] = []
         """What each tool did, in order."""
         self.begun = anyio.Event()
-        """Set once a tool that never returns has begun."""
+        """Set once a never-returning tool has begun."""
         self._writers = 0
         self._overlap = anyio.Event()
 
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """Return the tools as plain functions, for a framework that wraps functions."""
+        """Return the tools as plain functions, for a framework wrapping functions."""
         return (
             self.read_broken_file,
             self.count_items,

@@ -1,1 +1,1 @@
-"""The tools that a search can find, what it answers, and the tools that a model meets for it."""
+"""The tools a search can find, its answers, and the tools a model gets for it."""

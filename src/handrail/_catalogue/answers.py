@@ -15,25 +15,25 @@ from handrail._values.names import api_name
 from handrail._values.strict_json import clip
 
 MAX_HITS = 20
-"""Tools that one search shows."""
+"""Tools shown by one search."""
 MAX_QUERIES = 10
-"""Queries that one search answers."""
+"""Queries answered by one search."""
 MAX_LISTED_CHARS = 8_000
-"""Characters of a list of namespaces, or of the tools of one."""
+"""Characters in a list of namespaces, or of one namespace's tools."""
 _SELECT = "select:"
 _MAX_QUOTED_CHARS = 60
 
 
 class Search(NamedTuple):
-    """The queries and names of one search."""
+    """One search's queries and names."""
 
     queries: tuple[str, ...]
     names: tuple[str, ...]
     limit: int
     loaded: Collection[str] = ()
-    """The tools that the model can already call by name."""
+    """The tools the model can already call by name."""
     direct: Collection[str] = ()
-    """The names that the model was sent from the start."""
+    """The names sent to the model from the start."""
     schemas: bool = False
     """Whether to show whole definitions, because found tools are not sent."""
     unread: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Search(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The text for the model, and the names of the tools that it shows."""
+    """The text for the model, and the names of the tools it shows."""
 
     text: str
     names: tuple[str, ...] = ()
@@ -88,17 +88,17 @@ def answer(search: Search, catalogue: Catalogue) -> Found:
 
 
 class _Writer:
-    """Writes the parts of one answer, and notes the tools that it shows."""
+    """Writes the parts of one answer, and records the tools it shows."""
 
     def __init__(self, search: Search, catalogue: Catalogue) -> None:
         self._search = search
         self._catalogue = catalogue
         self.shown: list[str] = []
         self._taken: set[str] = set()
-        """The hits of all queries that the answer shows."""
+        """All query hits shown in the answer."""
 
     def write_named(self) -> Iterator[str]:
-        """Yield a line for each tool that was asked for by name."""
+        """Yield a line for each tool requested by name."""
         for asked in self._search.names:
             if (name := self._catalogue.names.get(asked)) is not None:
                 yield from self._write_tools([name])
@@ -110,7 +110,7 @@ class _Writer:
                 yield f"There is no tool {clip(asked)!r}. Search for it in other words."
 
     def write_queries(self) -> Iterator[str]:
-        """Yield the hits of all queries. Each query gets its share of the places."""
+        """Yield the hits for all queries. Each query gets its share."""
         spaces = {query: self._catalogue.find_space(query) for query in self._search.queries}
         for space in spaces.values():
             if space is not None:
@@ -131,7 +131,7 @@ class _Writer:
         return self._catalogue.index.search(query, limit=self._search.limit)
 
     def _write_hits(self, query: str, hits: Hits, names: Sequence[str]) -> Iterator[str]:
-        """Yield the hits of a query, after its words if there are others."""
+        """Yield a query's hits, after its words if there are others."""
         if query:
             yield f"{_quote(query)}:" if names else self._write_missing(query, hits)
         for word, read in hits.corrected.items():
@@ -147,7 +147,7 @@ class _Writer:
         return f"{_quote(query)}: no room for its hits. Pass a higher limit."
 
     def _write_tools(self, names: Iterable[str]) -> Iterator[str]:
-        """Yield each tool that the answer does not show yet."""
+        """Yield each tool not shown in the answer yet."""
         for name in names:
             if name not in self.shown:
                 self.shown.append(name)
@@ -163,13 +163,13 @@ class _Writer:
                 "parameters": spec.input_schema,
             }
             more = {"asks_for_approval": True} if asks else {}
-            with suppress(RecursionError):  # a schema that is nested too deeply for JSON
+            with suppress(RecursionError):  # a schema nested too deeply for JSON
                 return json.dumps(definition | more, ensure_ascii=False)
         notes = ["loaded"] * (name in self._search.loaded) + ["asks for approval"] * asks
         return describe_tool(spec) + (f" [{', '.join(notes)}]" if notes else "")
 
     def _write_space(self, space: Namespace) -> Iterator[str]:
-        """Yield the tools of a namespace: all about them if they are few, or else their names."""
+        """Yield a namespace's tools: everything about them if few, or else their names."""
         if space.count <= self._search.limit:
             yield from self._write_tools(space.names)
             return
@@ -179,7 +179,7 @@ class _Writer:
         yield f"{name} has {space.count} tools. Pass the names of those you need:\n{listed}"
 
     def _write_nothing(self, queries: Sequence[str]) -> str:
-        """Return that nothing fits, and where to look."""
+        """Report that nothing fits, and where to look."""
         quoted = ", ".join(map(_quote, queries))
         spaces = [space for space in nearest(self._catalogue.spaces, queries) if space.name]
         near = ", ".join(f"{space.name} ({space.count})" for space in spaces)
@@ -218,7 +218,7 @@ def _count_spaces(shown: Iterable[Namespace], total: int) -> str:
 
 
 def _list_spaces(catalogue: Catalogue) -> str:
-    """Return the namespaces, each with the first sentence of its first tool."""
+    """Return the namespaces, each with its first tool's first sentence."""
     spaces, tools = catalogue.spaces, len(catalogue.tools)
     if not tools:
         return "There are no tools to search for."

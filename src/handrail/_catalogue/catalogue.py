@@ -1,4 +1,4 @@
-"""Catalogue: the tools that one view can find, and their index."""
+"""Catalogue: the tools one view can find, and their index."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ UNNAMED = "other"
 
 
 class Catalogue:
-    """The deferred tools of a view that its policy does not always deny.
+    """A view's deferred tools, except those its policy always denies.
 
-    The others are not found, not counted and not named. Checking many tools takes a while, and
-    so does their index: use this in a worker thread. Views of one set share its index.
+    The others are not found, not counted and not named. Checking many tools takes a while, and so
+    does their index: use this in a worker thread. Views on one set share its index.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class Catalogue:
             for tool in view
             if tool.spec.exposure is Exposure.DEFERRED and tool.spec.name not in denied
         }
-        """The tools that a search can find, by name."""
+        """The searchable tools, by name."""
         gone = [name for name in denied if view[name].spec.exposure is Exposure.DEFERRED]
         self.visible = view.without(*gone) if gone else view
-        """The tools of the view, without deferred ones that are always denied."""
+        """The view's tools, without deferred ones always denied."""
         self._whole = whole if whole is not None and self._is_part_of(whole) else view
-        """The set that is indexed: it may have more tools than the view."""
+        """The indexed set: it may have more tools than the view."""
         self._before = before
 
     def _is_part_of(self, whole: Toolset) -> bool:
@@ -57,16 +57,16 @@ class Catalogue:
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """The name of each tool, by each name that a model may use for it."""
+        """Each tool's name, by each name a model may use for it."""
         aliases = {alias: name for name, tool in self.tools.items() for alias in tool.spec.aliases}
         own = {name: name for name in self.tools}
         return {**aliases, **{api_name(name): name for name in own}, **own}
 
     @cached_property
     def spaces(self) -> tuple[Namespace, ...]:
-        """The namespaces by name, with the tools of each.
+        """The namespaces by name, each with its tools.
 
-        One that is called as the namespace without a name is shown is part of it.
+        A namespace named like the label for the unnamed one is part of the unnamed one.
         """
         spaces = list_namespaces({name: tool.spec for name, tool in self.tools.items()})
         same = [space for space in spaces if space.name.casefold() in ("", UNNAMED)]
@@ -88,11 +88,11 @@ class Catalogue:
 
     @cached_property
     def index(self) -> ToolIndex:
-        """The index of these tools, made from that of the whole set."""
+        """The index for these tools, made from the whole set's."""
         whole = index_of(self._whole, self._before)
         return whole if len(self.tools) == len(whole) else whole.among(self.tools)
 
     def asks(self, name: str) -> bool:
-        """Return whether every call of a tool needs approval, as far as the policy knows."""
+        """Return whether every call of a tool needs approval, if the policy knows."""
         tool = self.tools[name]
         return asks_always(self._policy, tool.spec, find_accesses(tool))

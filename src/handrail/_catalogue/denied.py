@@ -1,4 +1,4 @@
-"""Find the tools of a set that a policy denies whatever the arguments are, once for each."""
+"""Find a set's tools denied by a policy whatever the arguments are, once for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 class _Denied:
-    """The tools of one set that each policy denies, with the policy's version."""
+    """One set's tools denied by each policy, with the policy's version."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -27,9 +27,9 @@ _lock = threading.Lock()
 
 
 def find_denied(tools: Toolset, policy: Policy | None) -> frozenset[str]:
-    """Return the names of the tools that a policy denies whatever the arguments are.
+    """Return the names of the tools a policy denies whatever the arguments are.
 
-    Threads that need the same answer wait for one of them. A policy that changes has a version.
+    Threads needing the same answer wait for one of them. A changing policy has a version.
     """
     if policy is None or is_silent(policy):
         return _NONE
@@ -46,7 +46,7 @@ def find_denied(tools: Toolset, policy: Policy | None) -> frozenset[str]:
 
 
 def is_denied(policy: Policy | None, tool: AnyTool) -> bool:
-    """Return whether a policy denies every call of a tool, whatever the arguments are."""
+    """Return whether a policy denies every call to a tool, whatever the arguments are."""
     return denies_all(policy, tool.spec, find_accesses(tool))
 
 

@@ -1,4 +1,4 @@
-"""Finder: the tools that one view adds, so that a model can find and call deferred ones."""
+"""Finder: the tools one view adds, for a model to find and call deferred ones."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ from handrail._values.result import Result
 
 
 class Searched(NamedTuple):
-    """The sets of tools that a search needs."""
+    """The tool sets a search needs."""
 
     offered: Toolset
-    """Those of the view."""
+    """The view's tools."""
     whole: Toolset
-    """Those that are indexed, also for other views."""
+    """The indexed tools, also for other views."""
     before: Toolset | None = None
-    """Those that were indexed before a change."""
+    """The tools indexed before a change."""
 
 
 class Sent(NamedTuple):
-    """The tools that a view sends to a model."""
+    """The tools a view sends to a model."""
 
     offered: Toolset
-    """Those of the view, without those that are always denied, once they are known."""
+    """The view's tools, without those always denied, once known."""
     own: tuple[AnyTool, ...] = ()
-    """Those that the view adds. None if nothing can be found."""
+    """The tools added by the view. None if nothing can be found."""
 
 
 class Finder:
-    """The search of one view: which tools it can find, and the tools that a model gets for it."""
+    """One view's search: which tools it can find, and the tools a model gets for it."""
 
     def __init__(self, sets: Searched, policy: Policy | None, *, by_call: bool) -> None:
         self._sets = sets
         self._policy = policy
         self.by_call = by_call
-        """Whether found tools are not sent, so that a search shows whole definitions."""
+        """Whether searches show whole definitions, because found tools are not sent."""
         self._theirs = next((one for one in sets.offered if _searches(one)), None)
-        """The search tool of the application, which the model gets."""
+        """The application's search tool, which the model gets."""
         name = sets.offered.free_name(SEARCH_TOOLS)
         search = partial(self._search, sets.offered, frozenset[str]())
         call_name = sets.offered.free_name(CALL_TOOL)
@@ -65,15 +65,15 @@ class Finder:
         self.sent = Sent(sets.offered, self._make_own(self._plain))
         """What the view sends, as far as it is known."""
         self._described: Catalogue | None = None
-        """What the description of the search tool was made from."""
+        """The catalogue behind the search tool's description."""
         self._lock = threading.Lock()
         self._known: tuple[str, Catalogue] | None = None
         self._latest: tuple[str, Catalogue] | None = None
-        """That of the last turn with other tools."""
+        """The catalogue for the last turn with other tools."""
 
     @property
     def name(self) -> str:
-        """The name of the tool that searches."""
+        """The search tool's name."""
         return (self._theirs or self._plain).spec.name
 
     def _make_own(self, search_tool: AnyTool) -> tuple[AnyTool, ...]:
@@ -103,7 +103,7 @@ class Finder:
     def bind(self, tool: AnyTool, tools: Toolset | None, loaded: Collection[str]) -> AnyTool:
         """Return the search tool for one turn, which may have other tools.
 
-        A search tool that your application made stays unchanged.
+        Your application's own search tool stays unchanged.
         """
         if tool.origin != OWN:
             return tool

@@ -1,4 +1,4 @@
-"""Indexes: one for each set of tools, made when it is first searched, for all views of it."""
+"""Indexes: one for each tool set, made on its first search, for all its views."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from handrail._values.spec import Spec
 
 
 class _Entry:
-    """The index of one set, and the lock of those who wait for it."""
+    """One set's index, and the lock for those waiting for it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -28,10 +28,9 @@ _lock = threading.Lock()
 
 
 def index_of(tools: Toolset, before: Toolset | None = None) -> ToolIndex:
-    """Return the index of the deferred tools of a set. Call it in a worker thread.
+    """Return the index for a set's deferred tools. Call it in a worker thread.
 
-    The index of ``before`` is used for tools that have not changed. Threads that need one index
-    make it once.
+    The index for ``before`` is used for unchanged tools. Threads needing one index make it once.
     """
     with _lock:
         entry = _entries.setdefault(tools, _Entry())

@@ -1,4 +1,4 @@
-"""The tools that a model meets: ``search_tools`` finds others, ``call_tool`` calls them."""
+"""Tools for the model: ``search_tools`` finds others, ``call_tool`` calls them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from handrail._values.spec import Spec
 SEARCH_TOOLS = "search_tools"
 CALL_TOOL = "call_tool"
 OWN = "handrail"
-"""The origin of both tools."""
+"""Both tools' origin."""
 MAX_SPACES_CHARS = 2_600
-"""Characters of the namespaces in the description: less than 1,000 tokens of names."""
+"""Characters for the namespaces in the description: less than 1,000 tokens of names."""
 DEFAULT_LIMIT = 5
 
 
 def make_search_tool(name: str, search: Callable[..., Result], call_name: str = "") -> AnyTool:
-    """Return the tool that finds others, without the namespaces that it can find.
+    """Return the search tool, without its namespaces.
 
     Found tools are called by name, or with the tool ``call_name``.
     """
@@ -37,7 +37,7 @@ def make_search_tool(name: str, search: Callable[..., Result], call_name: str = 
 
 
 def describe_search_tool(made: AnyTool, spaces: Sequence[Namespace]) -> AnyTool:
-    """Return the tool with the namespaces that it can find in its description."""
+    """Return the search tool with its namespaces in its description."""
     listed = describe_spaces(spaces, MAX_SPACES_CHARS)
     text = f"{made.spec.description}\n\nNamespaces, and how many tools each has: {listed}."
     return replace(made, spec=replace(made.spec, description=text))
@@ -72,7 +72,7 @@ def _touch_nothing(**_: object) -> tuple[Access, ...]:
 
 
 def make_call_tool(name: str, search_name: str) -> AnyTool:
-    """Return the tool that calls others by name. It is taken apart before a call is checked."""
+    """Return a tool for calling others by name. The inner call is extracted before the check."""
     spec = Spec(name=name, description=_CALL.format(search_name), input_schema=_CALL_SCHEMA)
     return Tool.proxy(spec, _make_call, origin=OWN)
 

@@ -1,4 +1,4 @@
-"""Lint tools: find definitions that models have trouble with."""
+"""Lint tools: find definitions models have trouble with."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from handrail._values.names import api_name
 from handrail._values.spec import Spec
 
 MAX_DEPTH = 5
-"""Levels of schema, counting each property and each list item as one."""
+"""Schema levels, counting each property and each list item as one."""
 MAX_TOKENS = 1000
-"""Estimated tokens of one tool's definition."""
+"""Estimated tokens in one tool's definition."""
 
 _VAGUE = frozenset(
     "action call data do execute func function get handle handler helper invoke main misc perform "
@@ -34,7 +34,7 @@ class Finding:
 
 
 def lint(tools: Iterable[AnyTool]) -> tuple[Finding, ...]:
-    """Return the problems in the definitions of tools, as a model receives them."""
+    """Return the problems in tool definitions, as a model receives them."""
     tools = list(tools)
     specs = [tool.spec for tool in tools]
     found = [
@@ -50,7 +50,7 @@ def lint(tools: Iterable[AnyTool]) -> tuple[Finding, ...]:
 
 
 def _undeclared(tools: Iterable[AnyTool]) -> Iterator[AnyTool]:
-    """Yield tools that read, and do not say what."""
+    """Yield reading tools without declared accesses."""
     for tool in tools:
         spec = tool.spec
         if spec.effect == READ and tool.touches is None and spec.exposure is not Exposure.SEARCH:
@@ -64,7 +64,7 @@ _UNDECLARED = (
 
 
 def _find_unfindable(specs: list[Spec]) -> Iterator[Finding]:
-    """Yield the deferred tools that no search for their own words finds first."""
+    """Yield the deferred tools no search for their own words finds first."""
     # only deferred tools are searched for
     from handrail._search.index import ToolIndex
     from handrail._search.plain import first_sentence

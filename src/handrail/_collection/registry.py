@@ -1,4 +1,4 @@
-"""Registry: sources of tools that can be added, changed and removed."""
+"""Registry: tool sources to add, change and remove."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from handrail.events import ToolsChanged
 
 Tools: TypeAlias = Toolset | AnyTool | Callable[..., Any]
-"""A set of tools, a tool, or a function to turn into one."""
+"""A tool set, a tool, or a function to turn into one."""
 Watcher: TypeAlias = "Callable[[ToolsChanged], object]"
 
 _MAX_LARGE_PARTS = 7
-"""Sources that a snapshot searches one by one. The rest are merged, so that lookups stay few."""
+"""Sources a snapshot searches one by one. The rest are merged, to keep lookups few."""
 
 
 class Registry:
-    """Sources of tools, by name. Each change makes a new generation; snapshots never change.
+    """Tool sources, by name. Each change makes a new generation. Snapshots never change.
 
-    Safe to use from several threads. The cost of a change depends only on the changed source, and
-    the cost of a snapshot does not depend on the number of tools.
+    Safe to use from several threads. The cost of a change depends only on the changed source, and a
+    snapshot's cost does not depend on how many tools there are.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Registry:
 
     @property
     def generation(self) -> int:
-        """The number of changes so far."""
+        """The changes so far."""
         return self._generation
 
     def add(self, source: Tools, *, name: str = "") -> str:
@@ -54,7 +54,7 @@ class Registry:
         return name
 
     def replace(self, name: str, source: Tools) -> None:
-        """Replace the tools of a source, in one step."""
+        """Replace a source's tools, in one step."""
         tools = source if isinstance(source, Toolset) else Toolset(source)
         with self._lock:
             event = self._swap(name, self._source(name), tools)
@@ -92,14 +92,17 @@ class Registry:
                     self.remove(name)
 
     def snapshot(self) -> Toolset:
-        """Return the current tools as a value that later changes do not affect."""
+        """Return the current tools as a value unaffected by later changes."""
         with self._lock:
             if self._snapshot is None:
                 self._snapshot = Toolset.join(self._parts())
             return self._snapshot
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Call a function after each change, in the thread that made it. Returns how to stop."""
+        """Call a function after each change, in the thread making it.
+
+        Returns a function to stop.
+        """
         with self._lock:
             self._watchers.append(watcher)
 
@@ -131,7 +134,7 @@ class Registry:
         return self._swap(name, Toolset(), tools)
 
     def _swap(self, name: str, old: Toolset, new: Toolset) -> ToolsChanged:
-        """Claim the names of the new tools and free those of the old ones, or change nothing."""
+        """Claim the new tools' names and free the old ones', or change nothing."""
         freed = _claims(old)
         claimed = _claims(new)
         for claim, claimant in claimed.items():
@@ -152,7 +155,7 @@ class Registry:
         return (*by_size[:_MAX_LARGE_PARTS], *small) or (Toolset(),)
 
     def _notify(self, event: ToolsChanged) -> None:
-        """Call every watcher, even if another one raises; then raise to the caller of a change."""
+        """Call every watcher, even if another one raises. Then raise to the change's caller."""
         failed: list[Exception] = []
         for watcher in tuple(self._watchers):
             try:

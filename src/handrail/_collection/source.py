@@ -1,4 +1,4 @@
-"""Source: tools that are opened, change and are closed, such as those of a server."""
+"""Source: tools to open, change and close, such as a server's."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Protocol, TypeAlias
 from handrail._collection.toolset import Toolset
 
 Changed: TypeAlias = Callable[[Toolset], None]
-"""Called with all tools of a source, whenever they change."""
+"""Called with all of a source's tools after each change."""
 
 
 class Source(Protocol):
-    """Tools that ``Registry.connect`` opens, keeps up to date, and closes."""
+    """Tools ``Registry.connect`` opens, keeps up to date, and closes."""
 
     @property
     def name(self) -> str:
@@ -21,7 +21,7 @@ class Source(Protocol):
         ...
 
     def open(self, changed: Changed, /) -> AbstractAsyncContextManager[Toolset]:
-        """Connect, and return the current tools. Closes at the end of the block.
+        """Connect, and return the current tools. Closes when the block ends.
 
         Args:
             changed: Call it after each change while the source is open, not before.

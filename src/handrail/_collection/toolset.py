@@ -25,20 +25,20 @@ Names: TypeAlias = Mapping[str, AnyTool]
 """Tools by name, or by alias."""
 
 _SEARCH_CALL = "<tool_search_call>"
-"""The key of the tool that searches: a provider may call it without a name."""
+"""The search tool's key: a provider may call it without a name."""
 _MAX_NEIGHBOURS = 500
-"""Names on either side of a wrong one, in a large set, that are compared with it."""
+"""Names compared with a wrong one on either side, in a large set."""
 _MAX_JUDGED = 40
-"""The closest names that are checked, to find those that are visible. A check takes a while."""
+"""The closest names to check for visibility. A check takes a while."""
 _MAX_CLOSE = 5
-"""Close names that are returned."""
+"""Close names returned."""
 
 
 class Toolset:
     """An immutable collection of tools in name order.
 
     The same tools make an equal set and the same bytes, in whatever order you pass them. Raises
-    DuplicateName for two tools with one name, or an alias that is another tool's name.
+    DuplicateName for two tools with one name, or an alias equal to another tool's name.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_aliases", "_parts")
@@ -70,7 +70,7 @@ class Toolset:
 
     @classmethod
     def join(cls, parts: tuple[Toolset, ...]) -> Toolset:
-        """Join sets that have no name in common, without copying them."""
+        """Join sets without common names, without copying them."""
         whole = cls.__new__(cls)
         whole._parts = tuple(names for part in parts for names in part._parts)
         whole._aliases = tuple(names for part in parts for names in part._aliases if names)
@@ -86,7 +86,7 @@ class Toolset:
         return any(name in names for names in self._parts)
 
     def __getitem__(self, name: str) -> AnyTool:
-        """Return the tool of this name. An alias warns; any other name raises UnknownName."""
+        """Return the tool with this name. An alias warns, and any other name raises UnknownName."""
         member = self.find(name)
         if member is None:
             near = ", ".join(self.closest(name))
@@ -115,9 +115,9 @@ class Toolset:
     def closest(
         self, name: str, *, visible: Callable[[AnyTool], bool] | None = None
     ) -> tuple[str, ...]:
-        """Return at most five names that are close to this one, of the tools that are visible.
+        """Return at most five visible names close to this one.
 
-        By default, all are.
+        By default, all are visible.
         """
         known = list(self._sorted)
         here = bisect(known, name)
@@ -130,40 +130,40 @@ class Toolset:
 
     @cached_property
     def specs(self) -> tuple[Spec, ...]:
-        """The specs that a model may receive, in name order: all but those of hidden tools."""
+        """The specs a model may receive, in name order: all but those for hidden tools."""
         return tuple(member.spec for member in self if member.spec.exposure is not Exposure.HIDDEN)
 
     @cached_property
     def has_deferred(self) -> bool:
-        """Whether a model has to search for some of the tools."""
+        """Whether a model has to search for some tools."""
         return any(member.spec.exposure is Exposure.DEFERRED for member in self)
 
     @cached_property
     def has_search_tool(self) -> bool:
-        """Whether one of the tools finds deferred ones."""
+        """Whether a tool finds deferred ones."""
         return any(member.spec.exposure is Exposure.SEARCH for member in self)
 
     def check_deps(self, deps: object, place: str) -> None:
         """Raise DefinitionError if deps are None and a tool takes ``Context[Shop]`` or similar.
 
-        ``place`` is what the message says where to pass deps. Call it before a model gets the
-        tools: a call would only find out that None has no such attribute.
+        ``place`` is where to pass deps, for the message. Call it before a model gets the tools: a
+        call would only fail because None has no such attribute.
         """
         for member in self._needs_deps if deps is None else ():
             check_deps(member, place)
 
     def free_name(self, name: str) -> str:
-        """Return a name that no tool has: this one, if possible."""
+        """Return a name free in this set: this one, if possible."""
         while self.find(name) is not None:
             name += "_"
         return name
 
     @cached_property
     def api_names(self) -> Mapping[str, str]:
-        """Each tool's own name, by the name that APIs receive.
+        """Each tool's own name, by its API name.
 
-        The tool that searches is also below a key that no API name has: calls of a provider's
-        ``tool_search`` have no name.
+        The search tool is also below a key no API name has: calls to a provider's ``tool_search``
+        have no name.
         """
         named = {api_name(name): name for name in self._sorted}
         for member in self:
@@ -172,11 +172,11 @@ class Toolset:
         return named
 
     def __or__(self, other: Toolset) -> Toolset:
-        """Return the tools of both sets. Raises DuplicateName if one name means two tools."""
+        """Return both sets' tools. Raises DuplicateName if one name means two tools."""
         return Toolset(*self, *other)
 
     def only(self, *names: str) -> Toolset:
-        """Return only the tools of these names. Raises UnknownName if one does not exist."""
+        """Return only the tools with these names. Raises UnknownName if one does not exist."""
         return Toolset(*(self[name] for name in names))
 
     def without(self, *names: str) -> Toolset:
@@ -209,8 +209,8 @@ class Toolset:
     def deferred(self, *, keep: Iterable[str] = (), over: int = 10_000) -> Toolset:
         """Return the tools, all but some deferred, if their definitions cost too many tokens.
 
-        A set that costs at most ``over`` tokens in each request stays unchanged. Raises UnknownName
-        if a tool to keep does not exist.
+        A set costing at most ``over`` tokens in each request stays unchanged. Raises UnknownName if
+        a tool to keep does not exist.
         """
         kept = {self[name].spec.name for name in keep}
         direct = {member.spec.name for member in self if member.spec.exposure is Exposure.DIRECT}
@@ -226,7 +226,7 @@ class Toolset:
         )
 
     def explain_search(self, query: str, name: str) -> Mapping[str, float]:
-        """Return what a deferred tool scores for a query, by field of its definition."""
+        """Return a deferred tool's score for a query, by definition field."""
         return self._index.explain(query, name)
 
     @cached_property
@@ -261,7 +261,7 @@ class Toolset:
 
 
 def duplicate_error(name: str, first: AnyTool, second: AnyTool) -> DuplicateName:
-    """Return the error for two tools that claim one name, with the origin of both."""
+    """Return the error for two tools claiming one name, with both origins."""
     return DuplicateName(
         f"Two tools claim the name {name!r}: {first.origin} and {second.origin}. "
         'Rename one, or add a prefix: `tools.prefixed("other_")`.'

@@ -1,1 +1,1 @@
-"""Tool search: an index of definitions, and the words that find them."""
+"""Tool search: a definition index, and its search words."""

@@ -1,4 +1,4 @@
-"""The five fields of a definition, and the stems that each has."""
+"""The five fields in a definition, and each field's stems."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FIELDS = ("name", "namespace", "description", "arguments", "argument texts")
 NAME, NAMESPACE, DESCRIPTION, ARGUMENTS, ARGUMENT_TEXTS = range(len(FIELDS))
 
 MAX_SCHEMAS = 1_000
-"""Schemas inside a definition that are read."""
+"""Schemas read inside a definition."""
 MAX_STEMS = 10_000
-"""Stems of a field, after which no other text is read."""
+"""Stems in a field, after which no other text is read."""
 _HOLDERS = frozenset(["properties", "$defs", "definitions", "patternProperties"])
 _LISTS = frozenset(["anyOf", "oneOf", "allOf", "prefixItems"])
 _SINGLE = frozenset(["items", "additionalProperties"])
@@ -25,7 +25,7 @@ _NESTING = _HOLDERS | _LISTS | _SINGLE
 
 
 class FieldReader:
-    """Reads definitions. Texts that come again, as arguments of an API do, are split once."""
+    """Reads definitions. Repeated texts, such as an API's arguments, are split once."""
 
     def __init__(self) -> None:
         self._names: dict[str, tuple[str, ...]] = {}
@@ -38,7 +38,7 @@ class FieldReader:
         return frozenset(self._stems)
 
     def read(self, spec: Spec) -> tuple[Sequence[str], ...]:
-        """Return the stems of each field, in the order of `FIELDS`."""
+        """Return each field's stems, in the order of `FIELDS`."""
         names, texts = _read_schemas(spec.input_schema)
         return (
             self._read_own_name(spec.name),
@@ -67,7 +67,7 @@ class FieldReader:
 
 
 def _gather(read: Callable[[str], tuple[str, ...]], texts: Iterable[str]) -> list[str]:
-    """Return the stems of all texts of a field, or of the first ones if there are too many."""
+    """Return the stems in all texts for a field, or the first ones if there are too many."""
     found: list[str] = []
     for text in texts:
         found += read(text)
@@ -77,7 +77,7 @@ def _gather(read: Callable[[str], tuple[str, ...]], texts: Iterable[str]) -> lis
 
 
 def written_words(spec: Spec) -> set[str]:
-    """Return the words of a definition as they are written, in lower case."""
+    """Return a definition's words as written, in lower case."""
     names, texts = _read_schemas(spec.input_schema)
     read = [spec.name, named_namespace(spec), *_about(spec), *names, *texts]
     return {word for text in read for word in split(text)}
@@ -88,7 +88,7 @@ def _about(spec: Spec) -> list[str]:
 
 
 def _read_schemas(whole: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the names of arguments and their texts, of at most `MAX_SCHEMAS` schemas."""
+    """Return argument names and their texts, from at most `MAX_SCHEMAS` schemas."""
     names: list[str] = []
     texts: list[str] = []
     todo: list[Any] = [whole]
@@ -119,6 +119,6 @@ def _inside(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    if type(value) is dict:  # the check of the type is faster
+    if type(value) is dict:  # the type check is faster
         return cast("Mapping[str, Any]", value)
     return cast("Mapping[str, Any]", value) if value and isinstance(value, Mapping) else _EMPTY

@@ -1,4 +1,4 @@
-"""ToolIndex: finds the tools of a catalogue by words. An immutable value."""
+"""ToolIndex: finds a catalogue's tools by words. An immutable value."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from handrail._search.vocabulary import Vocabulary
 from handrail._values.spec import Spec
 
 SLICE = 200
-"""Tools that are indexed between two checkpoints."""
+"""Tools indexed between two checkpoints."""
 
 
 class Hits(NamedTuple):
-    """Tools for a query, best first, and each word that was read as another one."""
+    """Tools for a query, best first, and each word read as another one."""
 
     names: tuple[str, ...]
     scores: tuple[float, ...]
@@ -31,7 +31,7 @@ class Hits(NamedTuple):
 
 
 class ToolIndex:
-    """The definitions of a catalogue, to be found by words.
+    """A catalogue's definitions, searchable by words.
 
     The same definitions and the same query always give the same answer.
     """
@@ -59,9 +59,9 @@ class ToolIndex:
 
     @classmethod
     async def build(cls, specs: Iterable[Spec], *, reuse: ToolIndex | None = None) -> ToolIndex:
-        """Index definitions, and let other tasks run in between.
+        """Index definitions, letting other tasks run in between.
 
-        Only definitions that `reuse` does not have are read. The result is the same without it.
+        Only definitions missing from `reuse` are read. The result is the same without it.
         """
         given = tuple(specs)
         same = (0, 0) if reuse is None else same_ends(reuse._given, given)
@@ -104,10 +104,10 @@ class ToolIndex:
         return small, [spec for spec in given if small.find(spec.name) is None]
 
     def among(self, allowed: Container[str]) -> ToolIndex:
-        """Return the index of the tools that are allowed, as if the others did not exist.
+        """Return the index for the allowed tools, as if the others did not exist.
 
-        Nothing is read again. Keep it for as long as the same tools are allowed: it keeps the
-        scores of their words.
+        Nothing is read again. Store it for as long as the same tools are allowed: it caches its
+        words' scores.
         """
         given = tuple(spec for spec in self._given if spec.name in allowed)
         return ToolIndex(given, self._segments.among(allowed))

@@ -1,4 +1,4 @@
-"""Namespaces: the group that a tool belongs to, by its definition or by its name."""
+"""Namespaces: a tool's group, by its definition or by its name."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from handrail._search.words import STOP_WORDS, split
 from handrail._values.spec import Spec
 
 MAX_NAMED = 80
-"""Characters of a namespace that a definition names."""
+"""Characters in a namespace named by a definition."""
 MAX_NEAREST = 3
-"""Namespaces that are named when a query found nothing."""
+"""Namespaces named when a query found nothing."""
 _PREFIX = re.compile(r"([^_./:]+(?:_[^_./:]+)*)(?:__|[./:])\S")
 _FIRST_WORD = re.compile("[^_-]+(?=[_-].)")
 
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A group of tools: how many, the first sentence of the first one, and their names."""
+    """A tool group: how many, the first tool's first sentence, and their names."""
 
     name: str
     count: int
@@ -45,7 +45,7 @@ def own_namespace(spec: Spec) -> str:
 
 
 def list_namespaces(specs: Mapping[str, Spec]) -> tuple[Namespace, ...]:
-    """Return the namespaces of some tools by name, each with its tools by name."""
+    """Return some tools' namespaces by name, each with its tools by name."""
     names: dict[str, list[str]] = {}
     for name, space in sorted(_group(specs).items()):
         names.setdefault(space, []).append(name)
@@ -56,10 +56,10 @@ def list_namespaces(specs: Mapping[str, Spec]) -> tuple[Namespace, ...]:
 
 
 def _group(specs: Mapping[str, Spec]) -> Mapping[str, str]:
-    """Return the namespace of each tool.
+    """Return each tool's namespace.
 
-    A tool whose definition names none is in the namespace of its first word, if other tools have
-    that word too: `github` for `github_search`. Otherwise its namespace has the empty name.
+    A tool whose definition names none is in its first word's namespace, if other tools have this
+    word too: `github` for `github_search`. Otherwise its namespace has the empty name.
     """
     own = {name: own_namespace(spec) for name, spec in specs.items()}
     first = {name: _first_word(name) for name, named in own.items() if not named}
@@ -74,7 +74,7 @@ def _first_word(name: str) -> str:
 
 
 def nearest(spaces: Sequence[Namespace], queries: Sequence[str]) -> tuple[Namespace, ...]:
-    """Return at most three namespaces that are written most like the queries, or the largest."""
+    """Return at most three namespaces spelled most like the queries, or the largest."""
     wanted = {piece for query in queries for piece in _pieces(query)}
     likeness = {
         space.name: len(wanted & _pieces(f"{space.name} {space.sentence}")) for space in spaces
@@ -84,7 +84,7 @@ def nearest(spaces: Sequence[Namespace], queries: Sequence[str]) -> tuple[Namesp
 
 
 def _pieces(text: str) -> set[str]:
-    """Return each four letters in a row of the words of a text."""
+    """Return each sequence of four letters in a text's words."""
     return {
         word[place : place + 4]
         for word in split(text)

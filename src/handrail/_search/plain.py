@@ -1,21 +1,21 @@
-"""Plain text: what the author of a definition wrote, in one line and bounded."""
+"""Plain text: what a definition's author wrote, in one line and bounded."""
 
 from __future__ import annotations
 
 from handrail._values.strict_json import clip
 
 MAX_READ = 1_000
-"""Characters of a description that are read for its first sentence."""
+"""Characters read from a description for its first sentence."""
 
 
 def one_line(text: str, most: int) -> str:
-    """Return a text in one line of printable characters, with at most ``most``."""
+    """Return a text as one line with at most ``most`` printable characters."""
     words = " ".join(text[: 4 * most].split())
     return clip(words if words.isprintable() else "".join(filter(str.isprintable, words)), most)
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a text, without its full stop."""
+    """Return a text's first sentence, without its full stop."""
     paragraph, _, _ = text.lstrip()[:MAX_READ].partition("\n\n")
     line = one_line(paragraph, MAX_READ)
     end = next((at for at, mark in enumerate(line) if _ends(line, at, mark)), len(line))

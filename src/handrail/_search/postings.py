@@ -1,4 +1,4 @@
-"""Postings: which words are in which field of which tool, and how often."""
+"""Postings: which words are in which tool's field, and how often."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ COUNT_BITS = 8
 DOC_SHIFT = FIELD_BITS + COUNT_BITS
 MAX_COUNT = (1 << COUNT_BITS) - 1
 FIELD_MASK = (1 << DOC_SHIFT) - (1 << COUNT_BITS)
-"""The bits of an entry that are 0 if it is of a name."""
+"""An entry's bits, all 0 if it belongs to a name."""
 MAX_LENGTH = (1 << 16) - 1
 
 
 class Part:
-    """Tools that were indexed together, numbered from 0, with the words of each field.
+    """Tools indexed together, numbered from 0, with each field's words.
 
-    An entry is one number: the tool, the field and the count, packed so that a large catalogue
-    needs four bytes for it.
+    An entry is one number: the tool, the field and the count, packed into four bytes to make a
+    large catalogue small.
     """
 
     def __init__(
@@ -42,20 +42,20 @@ class Part:
         self.sizes = [sum(map(bool, held)) for held in lengths]
         self.longest = [max(held, default=0) for held in lengths]
         self.places: Mapping[str, int] = dict(zip(names, range(len(names)), strict=True))
-        """The number of each tool. It is made here, so that the first change is quick."""
+        """Each tool's number. Made here to make the first change quick."""
 
     @cached_property
     def sorted(self) -> list[str]:
-        """The stems, by name, to find those that begin alike."""
+        """The stems, by name, to find those with the same beginning."""
         return sorted(filter(str.isalpha, self.entries))
 
     @cached_property
     def reversed(self) -> list[str]:
-        """The stems from back to front, by name, to find those that end alike."""
+        """The stems from back to front, by name, to find those with the same end."""
         return sorted(word[::-1] for word in self.sorted)
 
     def of_tool(self, stem: str, doc: int) -> array[int]:
-        """Return the entries that one tool has for a stem."""
+        """Return one tool's entries for a stem."""
         entries = self.entries.get(stem, _NONE)
         start = bisect_left(entries, doc << DOC_SHIFT)
         return entries[start : bisect_left(entries, (doc + 1) << DOC_SHIFT, start)]
@@ -65,7 +65,7 @@ _NONE: array[int] = array("I")
 
 
 class PartBuilder:
-    """Takes definitions in, then gives the part that they make."""
+    """Takes definitions in, then returns the part they make."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -95,7 +95,7 @@ class PartBuilder:
 
 
 def _add_counts(entries: dict[str, int], stems: Sequence[str], first: int) -> None:
-    """Give the entry of each stem that comes several times its count."""
+    """Set the count in the entry of each repeated stem."""
     for stem, count in Counter(stems).items():
         if count > 1:
             entries[stem] = first + min(count, MAX_COUNT) - 1

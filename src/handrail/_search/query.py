@@ -1,4 +1,4 @@
-"""Read a query: the stems to look for, and words that were read as other ones."""
+"""Read a query: the stems to search for, and words read as other ones."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from handrail._search.vocabulary import Vocabulary
 from handrail._search.words import JOINED, STOP_WORDS, cached_stem, drop_stop_words, split
 
 MIN_SWAPPED, MIN_MISSING, MIN_EXTRA, MIN_WRONG = 4, 5, 7, 8
-"""Letters of a word that may have this slip."""
+"""Minimum letters in a word with this slip."""
 MAX_QUERY_CHARS = 1_000
-"""Characters of a query that are read."""
+"""Characters read from a query."""
 MAX_WORDS = 64
-"""Words of a query that are read."""
+"""Words read from a query."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Query(NamedTuple):
-    """Stems with how often each is wanted, and the words that unknown ones are read as."""
+    """Stems with how often each is wanted, and corrections for unknown words."""
 
     words: list[str]
     """The words as they are written, without stop words."""
@@ -28,7 +28,7 @@ class Query(NamedTuple):
 
 
 def read_query(text: str, vocabulary: Vocabulary) -> Query:
-    """Return the stems of a query. A word that no tool has may be a slip for another."""
+    """Return a query's stems. A word unknown to all tools may be a slip for another."""
     words = drop_stop_words(split(text[:MAX_QUERY_CHARS])[:MAX_WORDS])
     counts: Counter[str] = Counter()
     corrected: dict[str, str] = {}
@@ -45,7 +45,7 @@ def read_query(text: str, vocabulary: Vocabulary) -> Query:
 
 
 def _only_neighbour(word: str, vocabulary: Vocabulary) -> tuple[str, str] | None:
-    """Return the one word that may be meant, with its stem, if the catalogue has no other one."""
+    """Return the one likely word, with its stem, if the catalogue has no other candidate."""
     if not (word.isascii() and word.isalpha()):
         return None
     near: dict[str, str] = {}
@@ -56,7 +56,7 @@ def _only_neighbour(word: str, vocabulary: Vocabulary) -> tuple[str, str] | None
 
 
 def _slips(word: str) -> Iterator[str]:
-    """Return the words that may be meant: two letters swapped, one missing, too many or wrong.
+    """Return likely words: two letters swapped, one missing, too many or wrong.
 
     The first letter is right. A shorter word is likely to be another word, not a slip.
     """

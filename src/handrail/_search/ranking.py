@@ -1,4 +1,4 @@
-"""The order of tools for some words: BM25F over the five fields of a definition."""
+"""Tool ranking for some words: BM25F over the five fields in a definition."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from handrail._search.words import JOINED
 WEIGHTS = (5.0, 2.0, 1.0, 1.0, 0.5)
 """How much a word is worth in each field."""
 LENGTHS = (0.6, 0.6, 0.8, 0.7, 0.9)
-"""How much the length of each field takes away. The third one holds stuffed descriptions down."""
+"""How much each field's length takes away. The third one limits stuffed descriptions."""
 SATURATION = 0.9
 RARITY = 0.8
 FREQUENT = 2_000
 """Tools above which a word is scored from its best."""
 BEST = 1_000
-"""The best tools of a frequent word."""
+"""The best tools for a frequent word."""
 LEADERS = 128
 """Tools for which frequent words are looked up."""
 COMPARED = 50
@@ -37,20 +37,20 @@ _NO_SCORES: array[float] = array("d")
 
 
 class Term(NamedTuple):
-    """A stem with the scores of its tools: of all, or of the best if the stem is frequent."""
+    """A stem with its tools' scores: all, or the best ones if the stem is frequent."""
 
     stems: tuple[str, ...]
     rarity: float
     scores: Mapping[int, float]
     docs: array[int]
-    """All tools of a frequent stem, in the order of their numbers."""
+    """All tools with a frequent stem, in number order."""
     all_scores: array[float]
     known: dict[int, float] | None = None
-    """Scores that were looked up, if most tools have the stem."""
+    """Cached scores, if most tools have the stem."""
 
 
 class Ranking:
-    """Scores of tools for stems. Those of a stem are made when it is first used."""
+    """Tool scores for stems. A stem's scores are computed on first use."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -61,7 +61,7 @@ class Ranking:
         self._titles = Titles(vocabulary)
 
     def _weigh_lengths(self) -> list[list[float]]:
-        """Return, for each field, the worth of one word at each length of the field."""
+        """Return, for each field, one word's weight at each length of the field."""
         tables: list[list[float]] = []
         for field, share in enumerate(self._lengths):
             average = self._vocabulary.average(field)
@@ -95,9 +95,9 @@ class Ranking:
         return Term(stems, rarity, self._lead(scores, BEST), docs, all_scores)
 
     def _make_common_term(self, stems: tuple[str, ...], docs: set[int]) -> Term:
-        """Return a stem that most tools have: it tells little, so only a few tools are scored.
+        """Return a common stem: it tells little, so only a few tools are scored.
 
-        They are the first ones by name, of those with the stem in their name and of all.
+        They are the first ones by name, among those with the stem in their name and among all.
         """
         name = self._vocabulary.names.__getitem__
         named = nsmallest(LEADERS, self._vocabulary.named(stems[0]), key=name)
@@ -120,7 +120,7 @@ class Ranking:
         return {doc: rarity * worth / (SATURATION + worth) for doc, worth in sums.items()}, rarity
 
     def _lead(self, scores: Mapping[int, float], most: int) -> dict[int, float]:
-        """Return the highest scores, best first, and of equal ones the first names."""
+        """Return the highest scores, best first, with ties broken by name."""
         chosen: Iterable[tuple[int, float]] = scores.items()
         if len(scores) > most:
             [*_, least] = nlargest(most, scores.values()) or [inf]
@@ -129,7 +129,7 @@ class Ranking:
         return dict(sorted(chosen, key=lambda pair: (-pair[1], names[pair[0]]))[:most])
 
     def _by_field(self, term: Term, doc: int) -> list[float]:
-        """Return what a term's words are worth in each field of a tool."""
+        """Return the weights of a term's words in each field of a tool."""
         worth = [0.0] * len(FIELDS)
         for stem in term.stems:
             for field, count in self._vocabulary.of_tool(stem, doc):

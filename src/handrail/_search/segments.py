@@ -1,4 +1,4 @@
-"""The parts of an index, which were made at different times, and the place of each tool."""
+"""An index's parts, made at different times, and each tool's position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import accumulate
 from handrail._search.postings import Part
 
 CHUNK = 256
-"""Tools that are compared at once with those of an earlier index."""
+"""Tools compared together with those in an earlier index."""
 MAX_PARTS = 8
 """Parts above which all but the first become one."""
 
@@ -23,7 +23,7 @@ class Segments:
     """For each number, 1, or 0 if the tool has gone or is not allowed."""
 
     def find(self, name: str) -> int | None:
-        """Return the number of a tool."""
+        """Return a tool's number."""
         starts = accumulate((len(part.names) for part in self.parts), initial=0)
         for start, part in zip(starts, self.parts, strict=False):
             place = part.places.get(name)
@@ -32,7 +32,7 @@ class Segments:
         return None
 
     def place(self, name: str) -> int:
-        """Return the number of a tool that is there."""
+        """Return an existing tool's number."""
         found = self.find(name)
         if found is None:
             raise KeyError(name)

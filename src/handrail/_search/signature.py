@@ -12,24 +12,24 @@ from handrail._values.names import api_name
 from handrail._values.spec import Spec
 
 MAX_ARGUMENTS = 80
-"""Width of the arguments in a line. A definition that was found is sent whole."""
+"""Width of the arguments in a line. A found definition is sent whole."""
 MAX_SIGNATURE = 2_000
-"""Width of the arguments in a signature that stands alone."""
+"""Width of the arguments in a separate signature."""
 MAX_SENTENCE = 72
 """Width of the sentence after them."""
 _WIDE = 3
-"""Width of a character that is not ASCII: it costs a model about as much as three others."""
+"""Width of a non-ASCII character: it costs a model about as much as three others."""
 _MAX_ENUM_CHARS = 30
 _MAX_DEPTH = 3
 _MAX_CHOICES = 3
 _MAX_PARTS = 16
-"""Types of a union, or values of an enumeration, that are read."""
+"""Types read from a union, or values from an enumeration."""
 _MAX_NAME = 64
-"""Characters of an argument's name or type."""
+"""Characters in an argument's name or type."""
 
 
 def describe_tool(spec: Spec) -> str:
-    """Return a line about a tool: its signature, and the first sentence of its description."""
+    """Return a line about a tool: its signature, and its description's first sentence."""
     shown = ", ".join(_fit(_arguments(spec.input_schema), MAX_ARGUMENTS))
     sentence = shorten(first_sentence(spec.description), MAX_SENTENCE)
     line = f"{api_name(spec.name)}({shown})"
@@ -37,18 +37,18 @@ def describe_tool(spec: Spec) -> str:
 
 
 def write_signature(spec: Spec) -> str:
-    """Return the name of a tool and its arguments, with their types; the first ones if many."""
+    """Return a tool's name and arguments, with their types, or only the first ones if many."""
     shown = ", ".join(_fit(_arguments(spec.input_schema), MAX_SIGNATURE))
     return f"{api_name(spec.name)}({shown})"
 
 
 def width(text: str) -> int:
-    """Return the length of a text, by what it costs a model."""
+    """Return a text's length, by its cost to a model."""
     return len(text) if text.isascii() else sum(1 if char < "\x80" else _WIDE for char in text)
 
 
 def shorten(text: str, most: int) -> str:
-    """Return a text that is at most this wide. A cut text ends in an ellipsis, after a word."""
+    """Return a text no wider than this. A cut text ends in an ellipsis, after a word."""
     if width(text) <= most:
         return text
     end = next(at for at in range(len(text)) if width(text[: at + 1]) >= most)
@@ -67,7 +67,7 @@ def _fit(arguments: Iterable[str], most: int) -> Iterator[str]:
 
 
 def _arguments(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the arguments, those that are required first."""
+    """Yield the arguments, required ones first."""
     known = schema.get("properties")
     properties: dict[str, Any] = known if is_object(known) else {}
     if not properties and (known is None or schema.get("additionalProperties")):
@@ -80,7 +80,7 @@ def _arguments(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _type(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
-    """Return the type of a value in a word or two."""
+    """Return a value's type in a word or two."""
     if not is_object(schema) or depth > _MAX_DEPTH:
         return "any"
     if (target := _find_target(schema, root)) is not None:
@@ -103,14 +103,14 @@ def _plain_type(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) 
 
 
 def _find_target(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """Return the definition that a schema refers to, if its root has it."""
+    """Return the definition a schema refers to, if its root has it."""
     _, _, name = str(schema.get("$ref", "")).rpartition("/")
     defined = root.get("$defs") or root.get("definitions")
     return defined.get(name) if name and is_object(defined) else None
 
 
 def _choices(schema: Mapping[str, Any]) -> str:
-    """Return the values that are possible, if they are few and short."""
+    """Return the possible values, if few and short."""
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if not is_list(values) or len(values) > _MAX_PARTS or any(map(_is_nested, values)):
         return ""
@@ -123,6 +123,6 @@ def _is_nested(value: object) -> bool:
 
 
 def _union(kinds: list[str]) -> str:
-    """Return the types without null, which means that an argument can be omitted."""
+    """Return the types without null, which means an optional argument."""
     some = [kind for kind in dict.fromkeys(kinds) if kind not in ("null", "None")]
     return "|".join(some) if 0 < len(some) <= _MAX_CHOICES else "any"

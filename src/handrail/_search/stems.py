@@ -22,7 +22,7 @@ _WHOLE = {
     "singly": "singl",
     **{word: word for word in "sky news howe atlas cosmos bias andes".split()},
 }
-"""Words with a stem that no rule gives."""
+"""Words whose stem follows no rule."""
 _KEEP_ING = frozenset("evening canning inning earring herring outing".split())
 _KEEP_EED = frozenset("succeed proceed exceed succeedly proceedly exceedly".split())
 _ENDINGS_1B = ("eedly", "ingly", "edly", "eed", "ing", "ed")
@@ -70,13 +70,13 @@ _STEP_4 = dict.fromkeys(
 _TAILS_2, _TAILS_3, _TAILS_4 = (
     frozenset(ending[-2:] for ending in endings) for endings in (_STEP_2, _STEP_3, _STEP_4)
 )
-"""The last two letters of each ending. Most words have none of them, and are done."""
+"""Each ending's last two letters. Most words have none, and are done."""
 _TAILS = _TAILS_2 | _TAILS_3 | _TAILS_4 | {"ll"}
-"""Those of all words that a step may change, without those in e, s, d, g and y."""
+"""Those for all words a step may change, without those in e, s, d, g and y."""
 
 
 def stem(word: str) -> str:
-    """Return the stem of a word in lower case."""
+    """Return a lower-case word's stem."""
     if len(word) <= 2 or word.isdecimal():
         return word
     if word in _WHOLE:
@@ -98,7 +98,7 @@ def stem(word: str) -> str:
 
 
 def _mark_consonant_y(word: str) -> str:
-    """Write each y that is a consonant as Y: at the start, and after a vowel."""
+    """Write each consonant y as Y: at the start, and after a vowel."""
     letters = list(word)
     for place, letter in enumerate(letters):
         if letter == "y" and (place == 0 or letters[place - 1] in _VOWELS):
@@ -145,7 +145,7 @@ def _step_1b(word: str, one: int) -> str:
 
 
 def _after_1b(rest: str, one: int) -> str:
-    """Return what is left of a verb without its ending, as it was before the ending."""
+    """Return the rest of a verb without its ending, as it was before the ending."""
     if rest.endswith(("at", "bl", "iz")):
         return f"{rest}e"
     if rest[-2:] in _DOUBLES:

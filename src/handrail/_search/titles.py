@@ -1,4 +1,4 @@
-"""Titles: a tool's name and the first sentence of its description, compared with a query."""
+"""Titles: a tool's name and its description's first sentence, compared with a query."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from handrail._search.words import cached_stem, drop_stop_words, split
 from handrail._values.spec import Spec
 
 NAME_SHARE, SENTENCE_SHARE = 0.24, 0.16
-"""How much a score gains by words that the query and the title have in common.
+"""How much a score gains from words common to the query and the title.
 
-A title with exactly its words gains half of it."""
+A title with exactly its words gains half.
+"""
 MAX_TITLES = 4_096
-"""Titles that are kept."""
+"""Maximum cached titles."""
 
 
 class Title(NamedTuple):
-    """The words of a tool's name and of its first sentence, without stop words."""
+    """The words in a tool's name and first sentence, without stop words."""
 
     texts: tuple[list[str], list[str]]
-    """The words of each, in order."""
+    """Each one's words, in order."""
     stems: tuple[list[str], list[str]]
-    """The stems of each, sorted."""
+    """Each one's stems, sorted."""
     name: frozenset[str]
     sentence: frozenset[str]
 
 
 class Titles:
-    """The titles of a catalogue's tools. Each is read when it is first compared."""
+    """The titles of a catalogue's tools. Each is read when first compared."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary

@@ -1,4 +1,4 @@
-"""All words of a catalogue: the parts together, without tools that have gone."""
+"""All words in a catalogue: the parts together, without removed tools."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from handrail._search.words import cached_stem
 from handrail._values.spec import Spec
 
 MIN_HALF = 3
-"""Letters that each half of a word has, for the word to be taken apart."""
+"""Minimum letters in each half of a divided word."""
 
 
 MIN_COMPOUND = 7
-"""Letters of a word that may be taken apart."""
+"""Minimum letters in a word to divide."""
 
 
 MAX_READ = 100
-"""Definitions that are read to see whether a word is in them."""
+"""Definitions read to check whether a word is in them."""
 
 
 class Vocabulary:
-    """Stems and their tools over several parts. A tool's number counts through the parts.
+    """Stems and their tools over several parts. Tool numbers continue from part to part.
 
-    Only the tools that are here count: no method shows anything of others.
+    Only the present tools are included: no method shows anything about others.
     """
 
     def __init__(self, given: tuple[Spec, ...], parts: tuple[Part, ...], here: bytes) -> None:
@@ -49,18 +49,18 @@ class Vocabulary:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The name of each tool. It is made for the first search, not for a change of tools."""
+        """Each tool's name. Made for the first search, not for a tool change."""
         return tuple(chain.from_iterable(part.names for part in self.parts))
 
     @cached_property
     def lengths(self) -> tuple[array[int], ...]:
-        """The length of each field, by the number of the tool."""
+        """Each field's length, by tool number."""
         if len(self.parts) == 1:
             return self.parts[0].lengths
         return tuple(_chain(self.parts, field) for field in range(len(FIELDS)))
 
     def average(self, field: int) -> float:
-        """Return the average length of a field, over the tools that have it."""
+        """Return a field's average length, over the tools with it."""
         if self._is_whole:
             total = sum(part.totals[field] for part in self.parts)
             return total / max(1, sum(part.sizes[field] for part in self.parts))
@@ -68,7 +68,7 @@ class Vocabulary:
         return sum(lengths) / max(1, len(lengths) - lengths.count(0))
 
     def longest(self, field: int) -> int:
-        """Return the greatest length of a field."""
+        """Return a field's greatest length."""
         return max((part.longest[field] for part in self.parts), default=0)
 
     def entries(self, stem: str) -> list[tuple[int, int, int]]:
@@ -82,13 +82,13 @@ class Vocabulary:
         return found
 
     def of_tool(self, stem: str, doc: int) -> list[tuple[int, int]]:
-        """Return field and count of each place that a stem has in one tool."""
+        """Return the field and count for each occurrence of a stem in one tool."""
         place = bisect_right(self._starts, doc) - 1
         held = self.parts[place].of_tool(stem, doc - self._starts[place])
         return [(field, count) for _, field, count in unpack(held)]
 
     def tools(self, *stems: str) -> set[int]:
-        """Return the tools that have one of some stems."""
+        """Return the tools with any of these stems."""
         found: set[int] = set()
         start, here = 0, self.here
         for part in self.parts:
@@ -99,7 +99,7 @@ class Vocabulary:
         return found if self._is_whole else {doc for doc in found if here[doc]}
 
     def named(self, stem: str) -> list[int]:
-        """Return the tools that have a stem in their name."""
+        """Return the tools with a stem in their name."""
         found: list[int] = []
         start, here = 0, self.here
         for part in self.parts:
@@ -109,7 +109,7 @@ class Vocabulary:
         return [doc for doc in found if here[doc]]
 
     def most(self, stems: Iterable[str]) -> int:
-        """Return a number of tools that have one of some stems: the real one is not higher."""
+        """Return an upper bound for the tools with any of these stems."""
         return sum(len(part.entries.get(stem, ())) for part in self.parts for stem in stems)
 
     def count(self, stem: str) -> int:
@@ -130,7 +130,7 @@ class Vocabulary:
         return known
 
     def written(self, words: Sequence[str]) -> set[str]:
-        """Return those of some words that a tool writes in this form."""
+        """Return the words some tool writes in this form."""
         found = set[str]().union(*(part.words.intersection(words) for part in self.parts))
         return found if self._is_whole else set(filter(self._is_written, found))
 
@@ -139,7 +139,7 @@ class Vocabulary:
         return any(word in written_words(self.specs[name]) for name in names[:MAX_READ])
 
     def compounds(self, stem: str) -> tuple[str, ...]:
-        """Return the long words that have this stem as one half."""
+        """Return the long words with this stem as one half."""
         if len(stem) < MIN_HALF:
             return ()
         first = {
@@ -162,7 +162,7 @@ class Vocabulary:
         return tuple(word for word in sorted(first | second) if stem in self.halves(word))
 
     def halves(self, word: str) -> tuple[str, ...]:
-        """Return the two stems of a long word, if the catalogue uses both more often than it."""
+        """Return the two stems in a long word, if the catalogue uses both more often than it."""
         if len(word) < MIN_COMPOUND:
             return ()
         known = self._halves.get(word)
@@ -179,7 +179,7 @@ class Vocabulary:
         return known
 
     def _ending(self, tail: str) -> str:
-        """Return the stem that the end of a longer stem has alone, or an empty string."""
+        """Return the own stem of a longer stem's end, or an empty string."""
         return next((stem for stem in (tail, f"{tail}e") if stem in self), "")
 
 
@@ -191,7 +191,7 @@ def _chain(parts: tuple[Part, ...], field: int) -> array[int]:
 
 
 def _starting(words: list[str], start: str) -> list[str]:
-    """Return the words of a sorted list that begin so, with room for another half."""
+    """Return a sorted list's words with this beginning, and room for another half."""
     place = bisect_left(words, start)
     found: list[str] = []
     while place < len(words) and words[place].startswith(start):

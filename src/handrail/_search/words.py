@@ -1,4 +1,4 @@
-"""Words of names, texts and queries: where they are split, and which ones say nothing."""
+"""Words in names, texts and queries: where they are split, and which ones say nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from handrail._search.stems import stem
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
 _ASCII = re.compile("[A-Z]{2,64}s(?![a-z])|[A-Z]{1,64}(?![a-z])|[A-Z]?[a-z]{1,64}|[0-9]{1,64}")
-"""A word. One that is longer than 64 characters becomes several."""
+"""A word. A run over 64 characters becomes several."""
 _ANY = re.compile(f"{_ASCII.pattern}|[{_CJK}]+|[^\\W\\d_a-zA-Z{_CJK}]{{1,64}}")
 _IS_CJK = re.compile(f"[{_CJK}]")
 _LETTERS = re.compile("\\b[A-Za-z]{2,64}\\b")
@@ -30,18 +30,18 @@ STOP_WORDS = frozenset(
     "through to too under until up us very want was we were what when where which while who whom "
     "why will with would you your yours".split()
 )
-"""Words that leave a query, unless nothing else is in it."""
+"""Words removed from a query, unless nothing else is in it."""
 
 MAX_TEXT = 20_000
-"""Characters of a text that are read."""
+"""Characters read from a text."""
 JOINED = "+"
-"""Before the stem of a word that is made of two others, which are there too."""
+"""Before the stem of a compound whose two words are in the text, too."""
 
 cached_stem = lru_cache(maxsize=1 << 15)(stem)
 
 
 def split(text: str) -> list[str]:
-    """Return the words of a text in lower case, split at case, digits and any sign.
+    """Return a text's words in lower case, split at case, digits and any sign.
 
     Chinese, Japanese and Korean text becomes pairs of characters, since it has no spaces.
     """
@@ -59,7 +59,7 @@ def split(text: str) -> list[str]:
 
 
 def drop_stop_words(words: list[str]) -> list[str]:
-    """Return words without stop words, or all of them if nothing else is left."""
+    """Return words without stop words, or all if nothing else is left."""
     return [word for word in words if word not in STOP_WORDS] or words
 
 
@@ -80,7 +80,7 @@ def join(words: list[str]) -> list[str]:
 
 
 class Stems(dict[str, str]):
-    """The stem of each word that was looked up, of which a catalogue has many again and again."""
+    """Each looked-up word's stem. A catalogue repeats many words."""
 
     def __missing__(self, word: str) -> str:
         made = self[word] = cached_stem(word)
@@ -88,7 +88,7 @@ class Stems(dict[str, str]):
 
 
 class TextStems(dict[str, str]):
-    """The stem of each word of a text. That of a stop word is empty."""
+    """Each text word's stem, empty for a stop word."""
 
     def __init__(self, whole: Stems) -> None:
         super().__init__(dict.fromkeys(STOP_WORDS, ""))
@@ -100,13 +100,13 @@ class TextStems(dict[str, str]):
 
 
 def joined_stems(words: list[str]) -> list[str]:
-    """Return the stems of words that are written apart elsewhere, marked as such."""
+    """Return the stems of words written apart elsewhere, marked as such."""
     return [JOINED + cached_stem(word) for word in words]
 
 
 def whole_words(text: str) -> list[str]:
-    """Return the words of a text that case divides, such as `GitHub`, as one word each."""
-    if "aA" not in text.translate(_CASES):  # a third of the time of a regular expression
+    """Return a text's words divided by case, such as `GitHub`, as one word each."""
+    if "aA" not in text.translate(_CASES):  # takes a third of a regular expression's time
         return []
     words = _LETTERS.findall(text[:MAX_TEXT])
     return [word.lower() for word in words if _CAMEL.search(word)]

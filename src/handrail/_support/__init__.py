@@ -1,4 +1,4 @@
-"""Small modules that any package may use. They import nothing else of handrail."""
+"""Small modules for any package. They import nothing else from handrail."""
 
 from __future__ import annotations
 

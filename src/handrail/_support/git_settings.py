@@ -1,4 +1,4 @@
-"""Finds the hooks, further settings and programs that the settings of a repository name."""
+"""Finds hooks, further settings and programs named by a repository's settings."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ _RUNNING: Final = frozenset(
     "core.fsmonitor diff.command diff.external diff.textconv filter.clean filter.process "
     "filter.smudge merge.driver".split()
 )
-"""Settings whose values are programs that git runs to show files and differences."""
+"""Settings with programs git runs to show files and differences."""
 _NAMING: Final = frozenset(["core.hookspath", *_INCLUDES, *_RUNNING])
 """Settings whose values are hooks, further settings, or programs."""
 _HARMLESS: Final = re.compile(r"(?i:true|false|yes|no|on|off|[01])|git-lfs [a-z-]+( -- %f)?")
-"""Values that name no program of a workspace."""
+"""Values naming no workspace program."""
 _SECTION: Final = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _CONTINUED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\\r?\n")
 _VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;])|([^"\\#;]+)')
 _ESCAPE: Final = re.compile(r"\\(.)")
 _MOVED: Final = re.compile("hookspath|worktree|include", re.IGNORECASE)
-"""Settings that move hooks or settings to other places, in any spelling."""
+"""Settings moving hooks or settings elsewhere, in any spelling."""
 _RESHAPED: Final = re.compile(
     r"(?:^|\])[^\S\n]*+(?:bare\b(?!\s*=\s*(?:false|no|off|0)\b)|worktree\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Settings that git ignores beside a `commondir`, if they say something."""
+"""Settings ignored by git next to a `commondir`, if they have a value."""
 COMMONDIR_PLACEHOLDER: Final = ".\n"
-"""The content of a `commondir` that leads git to where it is anyway."""
+"""The content for a `commondir` leading git to the same place."""
 _UNREAD: Final = "include.path"
 """The setting to name if there are too many settings to read."""
 _MAX_MODULES: Final = 100
 _MAX_MODULE_ENTRIES: Final = 2_000
 _REPOSITORY: Final = ("HEAD", "config")
-"""Files that make a folder in `.git/modules` the repository of a submodule."""
+"""Files making a folder in `.git/modules` a submodule's repository."""
 _NO_MODULES: Final = ("branches", "hooks", "info", "lfs", "logs", "objects", "refs")
-"""Folders of a repository in which there are no repositories."""
+"""Repository folders without repositories inside."""
 
 
 class GitPaths(NamedTuple):
-    """Paths in a workspace that git obeys because its settings name them."""
+    """Workspace paths obeyed by git because its settings name them."""
 
     hooks: tuple[str, ...] = ()
-    """Folders that ``core.hooksPath`` names, relative to the workspace."""
+    """Folders named by ``core.hooksPath``, relative to the workspace."""
     settings: tuple[str, ...] = ()
-    """Files that ``include.path`` and ``includeIf`` name, relative to the workspace."""
+    """Files named by ``include.path`` and ``includeIf``, relative to the workspace."""
 
 
 def find_git_paths(root: str) -> GitPaths:
-    """Return what the settings of the repository and of the user name in a workspace.
+    """Return the workspace paths named by the repository's and the user's settings.
 
-    Conditions of ``includeIf`` are ignored: each may hold at another time. ``root`` is a real path.
+    ``includeIf`` conditions are ignored: each may hold at another time. ``root`` is a real path.
     """
     hooks: dict[str, None] = {}
     included: dict[str, None] = {}
@@ -72,9 +72,9 @@ def find_git_paths(root: str) -> GitPaths:
 
 
 def find_git_program(root: str) -> str:
-    """Return a setting of a repository with a program that git may run to read; empty if none.
+    """Return a repository setting with a program git may run to read, or "".
 
-    Settings of its submodules are included: ``git status`` uses them.
+    Its submodules' settings are included: ``git status`` uses them.
     """
     top = ".git/modules"
     modules = list_modules(root, top) if os.path.isdir(f"{root}/{top}") else {}  # noqa: PTH112
@@ -90,7 +90,7 @@ def find_git_program(root: str) -> str:
 
 
 def is_plain_repository(folder: str) -> bool:
-    """Return whether the own settings of a repository leave its hooks and settings in `.git`."""
+    """Return whether a repository's own settings leave its hooks and settings in `.git`."""
     git = f"{folder}/.git"
     texts = [_read_start(f"{git}/{name}") for name in ("config", "config.worktree")]
     common = f"{git}/commondir"
@@ -100,7 +100,7 @@ def is_plain_repository(folder: str) -> bool:
 
 
 def is_commondir_placeholder(path: str) -> bool:
-    """Return whether a file leads git to where it is anyway, as the placeholder of a sandbox."""
+    """Return whether a file leads git to the same place, as a sandbox's placeholder does."""
     return not os.path.islink(path) and _read_start(path) == COMMONDIR_PLACEHOLDER  # noqa: PTH114
 
 
@@ -113,15 +113,15 @@ def can_have_commondir(git: str) -> bool:
 
 
 def has_worktree_settings(git: str) -> bool:
-    """Return whether git may read the file `config.worktree` of a repository's `.git`."""
+    """Return whether git may read `config.worktree` in a repository's `.git`."""
     return "worktreeconfig" in _read_start(f"{git}/config").lower()
 
 
 def list_modules(root: str, top: str) -> dict[str, bool] | None:
-    """Return the repositories in a folder, and whether each is a link; None for too many.
+    """Return a folder's repositories, and whether each is a link, or None for too many.
 
-    Names of submodules have slashes, and submodules can have submodules. A command can add and
-    remove files such as HEAD, so no folder is skipped because of them.
+    Submodule names have slashes, and submodules can have submodules. A command can add and remove
+    files such as HEAD, so no folder is skipped because of them.
     """
     modules, waiting, left = dict[str, bool](), [top], _MAX_MODULE_ENTRIES
     while waiting:
@@ -147,7 +147,7 @@ def list_modules(root: str, top: str) -> dict[str, bool] | None:
 
 
 def _iterate_settings(files: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the settings of files and of those that they include, each with its folder.
+    """Yield settings from files and their included files, each with its folder.
 
     If there are too many to read, the last one is an include without a value.
     """
@@ -163,7 +163,7 @@ def _iterate_settings(files: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _settings_files(root: str) -> list[str]:
-    """Return the files that git reads settings from, in a workspace."""
+    """Return the files from which git reads settings in a workspace."""
     folder = f"{root}/.git"
     if pointer := _read_start(folder).removeprefix("gitdir:").strip():
         folder = _resolve(root, pointer)
@@ -187,7 +187,7 @@ def _inside(root: str, folder: str, value: str) -> Iterator[str]:
 
 
 def _read_settings(path: str) -> tuple[tuple[str, str], ...]:
-    """Return the settings of a file that name other files; nothing if it cannot be read."""
+    """Return a file's settings naming other files, or nothing if it cannot be read."""
     try:
         about = os.stat(path)  # noqa: PTH116
     except (OSError, ValueError):
@@ -222,7 +222,7 @@ def _read_value(raw: str) -> str:
 
 
 def _read_start(path: str) -> str:
-    """Return the start of a regular file; empty if it cannot be read."""
+    """Return a regular file's start, or "" if it cannot be read."""
     try:
         fd = os.open(path, READ)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Packages that load their public names on first use."""
+"""Packages loading their public names on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def name_extra(error: ModuleNotFoundError, what: str, extra: str) -> ModuleNotFoundError:
-    """Return the error of a missing package with the command that installs it."""
+    """Return the error for a missing package, with the command to install it."""
     package, _, _ = str(error.name).partition(".")
     command = f"pip install 'handrail[{extra}]'"
     text = f"{what} needs {package}, which is not installed. Run: {command}"
@@ -21,13 +21,13 @@ def name_extra(error: ModuleNotFoundError, what: str, extra: str) -> ModuleNotFo
 def make_lazy(
     package: str, homes: Mapping[str, str], names: dict[str, Any], *, extra: str = ""
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package: most programs need few of its names.
+    """Return ``__getattr__`` and ``__dir__`` for a package: most programs need few names.
 
     Args:
         package: The package's name.
-        homes: The module of each public name.
+        homes: Each public name's module.
         names: The package's globals, where a name stays once it is loaded.
-        extra: The extra that has what the package's modules import.
+        extra: The extra with the imports for the package's modules.
     """
 
     def get(name: str) -> Any:

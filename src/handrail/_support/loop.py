@@ -1,7 +1,8 @@
-"""Run coroutines on asyncio or trio. The only file that imports either of them.
+"""Run coroutines on asyncio or trio. The only file importing either.
 
-Most tools end without waiting, and need no deadline. So on asyncio a coroutine is started at once,
-and a timer is set only if it waits. On trio the timer comes first, since scopes must nest.
+Most tools end without waiting, and need no deadline. So on asyncio a coroutine is started
+immediately, and a timer is set only if it waits. On trio the timer comes first, since scopes must
+nest.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import anyio.lowlevel
 
 T = TypeVar("T")
 Stop: TypeAlias = Callable[[], None]
-"""Stops a coroutine that waits."""
+"""Stops a waiting coroutine."""
 Waits: TypeAlias = Callable[[Stop], None]
-"""Receives the function that stops a coroutine, once the coroutine waits."""
+"""Receives the function to stop a coroutine, once the coroutine waits."""
 running_loop = asyncio._get_running_loop  # noqa: SLF001  the documented one raises
 """Returns asyncio's running loop, or None where there is none."""
 
@@ -47,7 +48,7 @@ def current_loop() -> object:
 
 
 def trio_token() -> object:
-    """Return the token of trio's running loop. Code that runs on trio has imported it."""
+    """Return the token for trio's running loop. Code running on trio has imported it."""
     return sys.modules["trio"].lowlevel.current_trio_token()
 
 
@@ -69,7 +70,7 @@ class LoopBinding:
     _thread: int
 
     def bind(self) -> None:
-        """Use the loop that runs now. Raises RuntimeError while another one is not closed."""
+        """Use the running loop. Raises RuntimeError while another one is not closed."""
         if self.is_open:
             raise RuntimeError(
                 "This executor is already used in another event loop. Make one executor per loop, "
@@ -81,7 +82,7 @@ class LoopBinding:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a loop that has not ended."""
+        """Whether there is a loop still running."""
         if self.loop is None or isinstance(self.loop, asyncio.AbstractEventLoop):
             return self.loop is not None and not self.loop.is_closed()
         try:
@@ -217,16 +218,16 @@ async def _finish_on_trio(rest: Awaitable[Any], seconds: float, waits: Waits) ->
 
 
 class _Alarm:
-    """Stops an asyncio task that waits, once."""
+    """Stops a waiting asyncio task, once."""
 
     __slots__ = ("_task", "has_rung", "is_over")
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
-        self._task: Any = ref(task)  # so that a closed loop is freed together with its tasks
+        self._task: Any = ref(task)  # frees a closed loop together with its tasks
         self.has_rung = self.is_over = False
 
     def ring(self) -> None:
-        """Stop the task where it next waits; it may not wait yet."""
+        """Stop the task where it next waits. It may not wait yet."""
         with suppress(AttributeError, RuntimeError):  # the task or its loop has ended
             self._task().get_loop().call_soon(self.expire)
 
@@ -275,7 +276,7 @@ class _Alarms:
 
 
 _ALARMS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, _Alarms]] = WeakKeyDictionary()
-"""The alarms of each loop, by their timeout in seconds."""
+"""Each loop's alarms, by their timeout in seconds."""
 
 
 def _alarms_of(loop: asyncio.AbstractEventLoop, seconds: float) -> _Alarms:
@@ -332,10 +333,10 @@ def resume(
     context: Context | None,
     task: asyncio.Task[Any] | None,
 ) -> Generator[Any, Any, Any]:
-    """Resume a coroutine that has run up to where it first waits, in its own context if any.
+    """Resume a coroutine after its first wait, in its own context if any.
 
-    With a task, a request of the coroutine to cancel that task is undone: the coroutine means
-    itself, and the task belongs to its caller.
+    With a task, the coroutine's request to cancel that task is undone: the coroutine means itself,
+    and the task belongs to its caller.
     """
     while True:
         step: Callable[[Any], Any]
@@ -358,14 +359,14 @@ def resume(
 
 
 def _value_of(end: BaseException) -> Any:
-    """Return a coroutine's value, given the exception that it ended with."""
+    """Return a coroutine's value, given its final exception."""
     if isinstance(end, StopIteration):
         return end.value
     raise Escaped(end) if isinstance(end, GeneratorExit) else end
 
 
 async def _undo_cancel(task: asyncio.Task[Any], requests: int, end: BaseException) -> Any:
-    """Undo that a coroutine cancelled the task that it ran in, and return its value."""
+    """Undo a coroutine's cancellation of the task it ran in, and return its value."""
     while task.cancelling() > requests:
         task.uncancel()
     try:
@@ -377,7 +378,7 @@ async def _undo_cancel(task: asyncio.Task[Any], requests: int, end: BaseExceptio
 
 
 async def shield(start: Awaitable[T]) -> T:
-    """Wait for the end of a start that would leave things open if it were cancelled halfway."""
+    """Finish a start even if cancelled: halfway, it would leave things open."""
     ended: list[T] = []
     with anyio.CancelScope(shield=True):
         ended.append(await start)

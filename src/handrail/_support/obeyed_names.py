@@ -1,7 +1,8 @@
-"""Names that other programs run or obey, as one table with three uses; and paths that git adds.
+"""Names other programs run or obey, as one table with three uses, and paths git adds.
 
-A change by a tool needs approval in every mode. The sandbox holds the name read-only for commands.
-A scan reports it if a command has changed it. Where a row lacks one of the three, it says why.
+A tool's change to one needs approval in every mode. The sandbox makes the name read-only for
+commands. A scan reports it if a command has changed it. A row without one of the three explains
+why.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ _REPOSITORY: Final = "its program changes it all the time; what the program obey
 
 @dataclass(frozen=True)
 class ObeyedName:
-    """A file or folder that some program runs or obeys."""
+    """A file or folder some program runs or obeys."""
 
     name: str
-    """A name, or the end of a path. It counts in every folder; the sandbox holds it at the top."""
+    """A name, or a path's end. It matches in every folder. The sandbox protects it at the top."""
     reason: str
-    """Why a change needs approval, as a clause; ``{}`` is replaced by the name."""
+    """Why a change needs approval, as a clause. ``{}`` is replaced by the name."""
     is_folder: bool
     """Whether everything in it counts."""
     held: Held = "existing"
@@ -33,11 +34,11 @@ class ObeyedName:
     unless_in: frozenset[str] = frozenset()
     """Folders in which the name means nothing special."""
     differs: str = ""
-    """Why not all three uses apply; empty if they do."""
+    """Why not all three uses apply, or "" if they do."""
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """The parts of the name, in lower case."""
+        """The name's parts, in lower case."""
         return tuple(self.name.lower().split("/"))
 
     def ends(self, segments: Sequence[str]) -> bool:
@@ -253,7 +254,7 @@ _BUILDS: Final = [
 ]
 OBEYED_NAMES: Final = (*_VERSION_CONTROL, *_AGENTS_AND_EDITORS, *_SHELLS_AND_TOOLS, *_BUILDS)
 NameIndex: TypeAlias = Mapping[str, Sequence[ObeyedName]]
-"""Rows by the last part of their names, in lower case."""
+"""Rows by their names' last part, in lower case."""
 
 
 def index_names(rows: Iterable[ObeyedName]) -> NameIndex:
@@ -265,7 +266,7 @@ def index_names(rows: Iterable[ObeyedName]) -> NameIndex:
 
 
 def find_name(index: NameIndex, segments: Sequence[str]) -> ObeyedName | None:
-    """Return the row that a path is, or is in. The path is given as segments in lower case."""
+    """Return the row for a path or a folder around it. The path is lower-case segments."""
     for at, segment in enumerate(segments, 1):
         for row in index.get(segment, ()):
             if (row.is_folder or at == len(segments)) and row.ends(segments[:at]):

@@ -1,7 +1,7 @@
-"""Files of this process itself: the code that it imports, and the databases of its runs.
+"""This process's own files: the code it imports, and its run databases.
 
-A change of them runs code in this process, or changes what its runs did. So tools ask before they
-change one, and the sandbox holds those in a workspace read-only for commands.
+Changing one runs code in this process, or changes what its runs did. So tools ask before they
+change one, and the sandbox makes those in a workspace read-only for commands.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from handrail._support.systems import NO_FOLLOW, READ
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
 MARK: Final = "pyvenv.cfg"
-"""The file that makes a folder a Python environment."""
+"""The file making a folder a Python environment."""
 DATABASE_ENDS: Final = (".db", ".sqlite", ".sqlite3")
-"""How the name of a database usually ends."""
+"""How a database's name usually ends."""
 BESIDE_DATABASE: Final = ("-wal", "-shm", "-journal")
-"""The ends of the files beside a SQLite database, from which SQLite restores content."""
+"""Suffixes for the files next to a SQLite database, from which SQLite restores content."""
 _TABLES: Final = (b"handrail_schema", b"dbos_migrations")
 """Texts in a database with runs."""
 _MAX_DATABASE_BYTES: Final = 1 << 19
-"""Bytes at the start of a database, and of the file beside it, that are searched for tables."""
+"""Bytes searched for tables at the start of a database, and of the file next to it."""
 _opened = set[str]()
-"""The databases that this process has opened, by their real paths."""
+"""The databases opened by this process, by their real paths."""
 
 
 def list_code_folders() -> tuple[str, ...]:
-    """Return the paths that this process imports code from, absolute and as they are spelled.
+    """Return the paths from which this process imports code, absolute and as spelled.
 
     These are its environment, the package handrail, and every entry of ``sys.path``.
     """
@@ -43,7 +43,7 @@ def list_code_folders() -> tuple[str, ...]:
 def find_code_folders(root: str) -> tuple[str, ...]:
     """Return the outermost of these paths inside a workspace, as real paths.
 
-    A path that is or contains the workspace is left out: nothing in it could be changed otherwise.
+    A path equal to or around the workspace is omitted: nothing in it could be changed otherwise.
     ``root`` is a real path.
     """
     outer: list[str] = []
@@ -55,7 +55,7 @@ def find_code_folders(root: str) -> tuple[str, ...]:
 
 
 def find_environment(path: str, root: str) -> str:
-    """Return the Python environment that an absolute path is, or is in; empty if there is none.
+    """Return the Python environment at or around an absolute path, or "".
 
     The search ends at ``root``, usually the workspace.
     """
@@ -67,19 +67,19 @@ def find_environment(path: str, root: str) -> str:
 
 
 def note_database(path: str | os.PathLike[str]) -> None:
-    """Record that this process keeps runs in a database."""
+    """Record that this process stores runs in a database."""
     _opened.add(os.path.realpath(path))
 
 
 def list_opened_databases(root: str) -> list[str]:
-    """Return the databases in a workspace that this process keeps runs in, by their real paths."""
+    """Return this process's run databases in a workspace, by their real paths."""
     return sorted(path for path in _opened if path.startswith(f"{root}/"))
 
 
 def is_run_database(path: str) -> bool:
-    """Return whether a file, or the one that it is beside, is a database with runs.
+    """Return whether a file, or the one it belongs to, is a run database.
 
-    It is one that this process has opened, or that has the name and the tables of one. The file is
+    It is one this process has opened, or one with a database's name and tables. The file is
     searched, not opened as a database: a command may have written it.
     """
     for end in BESIDE_DATABASE:

@@ -1,4 +1,4 @@
-"""Read, lock and replace files that only their owner should write."""
+"""Read, lock and replace files only their owner should write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LINK = "it is a link, and links are not followed"
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a file that any user may have created.
+    """Return a file's bytes. Any user may have created it.
 
     Follows no link and waits for no pipe. Raises OSError, with a reason in ``strerror``.
     """
@@ -71,7 +71,7 @@ def _read(path: Path, *, follow: bool = False) -> tuple[bytes, os.stat_result]:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create a folder, with missing parents, that only its owner can read or write.
+    """Create a folder only its owner can read or write, with missing parents.
 
     ``Path.mkdir`` leaves the mode of the parents to the user's umask.
     """
@@ -113,7 +113,7 @@ def take_lock(handle: int, name: str, *, seconds: float, shared: bool = False) -
 def replace_file(file: Path, content: bytes) -> None:
     """Replace a file's content atomically. Only its owner can read or write the new file.
 
-    A file that other users can write to keeps its mode: their text must not pass for the owner's.
+    A file writable by other users keeps its mode: their text must not pass for the owner's.
     """
     import tempfile  # needed only to write
 
@@ -133,7 +133,7 @@ def replace_file(file: Path, content: bytes) -> None:
 
 
 def find_runs_folder() -> Path:
-    """Return the folder of the user's saved runs. Raises as ``find_home`` does."""
+    """Return the user's folder for saved runs. Raises as ``find_home`` does."""
     given = Path(os.environ.get("XDG_STATE_HOME", ""))
     above = given if given.is_absolute() else find_home() / ".local" / "state"
     return above / "handrail" / "runs"

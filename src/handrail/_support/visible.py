@@ -1,6 +1,6 @@
-r"""Spell out characters that a reader of a text cannot see, or that mislead.
+r"""Spell out invisible and misleading characters.
 
-Control characters and bytes that are not text become ``\x1b``. Marks that reverse the reading
+Control characters and bytes other than text become ``\x1b``. Marks that reverse the reading
 direction, and characters without a shape, become ``\u{202e}``.
 """
 
@@ -15,7 +15,7 @@ _SHAPELESS = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _JOINERS = "\u200c\u200d\ufe0e\ufe0f"
-"""Parts of emoji and of Persian and Indian words; invisible elsewhere."""
+"""Parts of emoji and of Persian and Indian words. Invisible elsewhere."""
 _SCRIPT = f"[^\\x00-\\xff{_DIRECTIONS}{_SHAPELESS}{_JOINERS}\ud800-\udfff]"
 
 _DIRECTION = re.compile(f"[{_DIRECTIONS}]")
@@ -36,7 +36,7 @@ def spell_out(text: str) -> str:
 
 
 def list_unseen(text: str) -> str:
-    """Return the first invisible characters of a text, spelled out; empty if there are none."""
+    """Return a text's first invisible characters, spelled out, or ""."""
     if _is_plain(text):
         return ""
     spellings = sorted({_spelling(match) for match in _UNSEEN.finditer(text)})
@@ -45,7 +45,7 @@ def list_unseen(text: str) -> str:
 
 
 def describe_unseen(text: str) -> str:
-    """Return a note for a model on the invisible characters of a text; empty if there are none."""
+    """Return a note for a model about a text's invisible characters, or ""."""
     unseen = list_unseen(text)
     if not unseen:
         return ""

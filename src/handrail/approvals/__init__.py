@@ -1,10 +1,10 @@
 """Approvals: answer approval requests at a terminal, with your own function, or days later.
 
-``terminal`` prompts a person, and needs the extra ``handrail[terminal]``; so does
-``ask_at_terminal``, for questions of a model. ``callback`` calls your function; ``defer`` leaves
+``terminal`` prompts a person, and needs the extra ``handrail[terminal]``. So does
+``ask_at_terminal``, for a model's questions. ``callback`` calls your function. ``defer`` leaves
 every request pending. ``sign_pending`` and ``verify_pending`` move a pending call between
-processes. ``FileLedger`` records which approvals were used, so that each works once.
-``render_request`` and ``make_printable`` make untrusted text safe to show in your own UI.
+processes. ``FileLedger`` records used approvals, to make each work only once. ``render_request``
+and ``make_printable`` make untrusted text safe to show in your own UI.
 """
 
 from typing import TYPE_CHECKING

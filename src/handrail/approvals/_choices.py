@@ -1,4 +1,4 @@
-"""The keys of a question: as rows, with a mark at the one that Enter takes, and as a choice."""
+"""Keys for a question: as rows, with a mark at Enter's choice, and as a choice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def choice_rows(
     muted: bool = False,
     hint: str = "",
 ) -> list[RenderedLine]:
-    """Return the keys in one row, or below one another if they do not fit; then the hint."""
+    """Return the keys in one row, or below one another if they do not fit, then the hint."""
     own = [f"{MARK if number == marked else ' '} {one.text}" for number, one in enumerate(choices)]
     pieces = [own] if count_columns(_GAP.join(own)) <= width else [[one] for one in own]
     if hint and count_columns(_GAP.join([*pieces[-1], f"  {hint}"])) <= width:
@@ -82,9 +82,9 @@ def pick_key(
     known: Container[str],
     esc: str,
 ) -> str:
-    """Return the known key that is pressed, or the marked one if it is Enter.
+    """Return the known key pressed, or the marked one for Enter.
 
-    Text takes the mark away: it may end with an Enter that is meant for something else.
+    Text takes the mark away: it may end with an Enter meant for something else.
     """
     marked: int | None = first
     while True:

@@ -23,7 +23,7 @@ from handrail.approvals._tty import Ended, Tty
 from handrail.permissions import Answer, Edit, Explanation, Grade, Pending
 
 _Action: TypeAlias = Callable[[], Answer | Pending | None]
-"""Handles one answer of the person. None if the request is still open."""
+"""Handles one answer. None if the request is still open."""
 
 _SCOPES: Mapping[str, Scope] = MappingProxyType({"r": "run", "p": "project", "w": "always"})
 _SCOPE_NAMES: Mapping[Scope, str] = MappingProxyType(
@@ -36,7 +36,7 @@ QUIET_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The options that the application passes. Each adds a way to answer."""
+    """Options from the application. Each adds a way to answer."""
 
     workspace: str | os.PathLike[str] | None = None
     remember: Remembers | None = None
@@ -69,7 +69,7 @@ class Dialogue:
         self._host = host
         self._offers = find_offers(host.remember, pending, request)
         self._was_shown = not question.cut and len(question.lines) + _OWN_ROWS <= screen.height
-        """Whether all of the request was on the screen. Only then can it be approved."""
+        """Whether the whole request was on the screen. Only then can it be approved."""
         self._is_grave = question.grade is Grade.LOSES
         self._actions: dict[str, _Action] = {
             "y": self._approve,
@@ -92,7 +92,7 @@ class Dialogue:
 
     def answer(self) -> Answer | Pending:
         """Prompt until there is an answer. A closed input denies the call."""
-        self._screen.show([RenderedLine("")])  # the row may have text that was typed already
+        self._screen.show([RenderedLine("")])  # the row may have text typed before
         self._screen.show(map(self._rail, self._question.lines))
         try:
             while True:
@@ -115,7 +115,7 @@ class Dialogue:
 
     @property
     def _always(self) -> str:
-        """How the key for all later calls is described; empty if there is none."""
+        """The label for the key for all later calls, or ""."""
         if self._can_switch:
             return "yes to all edits in this run"
         return "always, as a rule" if self._offers else ""
@@ -126,7 +126,7 @@ class Dialogue:
         return self._host.allow_edits is not None and is_change and not self._pending.once
 
     def _choices(self) -> tuple[list[Choice], int]:
-        """Return the most important keys, and the one that Enter takes."""
+        """Return the most important keys, and Enter's choice."""
         rest = [Choice("n", "no"), Choice("?", "more")]
         if not self._was_shown:
             return [Choice("d", "show all of it"), *rest], 0
@@ -136,7 +136,7 @@ class Dialogue:
         return [yes, *always, *rest], 0 if light else 1 + len(always)
 
     def _list_keys(self) -> None:
-        """Show all keys that work here."""
+        """Show all keys available here."""
         choices = [
             *([Choice("yes" if self._is_grave else "y", "yes, this once")] * self._was_shown),
             *([Choice("a", self._always)] if self._always else ()),
@@ -184,7 +184,7 @@ class Dialogue:
         return self._tty.line().strip()
 
     def _pick(self, choices: Sequence[Choice], first: int) -> str:
-        """Return the key that the person presses, or the marked one if it is Enter."""
+        """Return the person's key, or the marked one for Enter."""
         fd = self._tty.fd
         known = {*self._actions, *(one.key for one in choices)}
         esc = "q" if "q" in self._actions else "n"
@@ -250,7 +250,7 @@ class Dialogue:
         return None
 
     def _read_edited(self, args: str, text: str | None) -> Edit | None:
-        """Return what the person wrote in the editor; None if they changed nothing."""
+        """Return the person's text from the editor, or None if nothing changed."""
         if text is None:
             self._show("The editor failed. Nothing was changed.", "warning")
         elif not _is_object(text):
@@ -274,7 +274,7 @@ class Dialogue:
         return Deny(_STOPPED)
 
     def _explain(self) -> None:
-        """Show which rule asks, and every rule that matches the call."""
+        """Show which rule asks, and every rule matching the call."""
         origin = self._pending.origin
         self._show(f"asked by: {inline(str(origin))}" if origin else "No rule asked for this.")
         if self._host.explain is None:
@@ -302,7 +302,7 @@ class Dialogue:
     # -- not to be asked again --------------------------------------------------------------------
 
     def _switch(self, allow_edits: Callable[[], None]) -> Edit | None:
-        """Switch to a mode that asks about no edit, which then decides about the same call."""
+        """Switch to a mode without approval for edits, which then decides about the same call."""
         if not self._was_shown:
             self._show(_NOT_SHOWN, "warning")
             return None
@@ -371,7 +371,7 @@ def _is_object(text: str) -> bool:
 
 _POINTER = ">"
 _OWN_ROWS = 4
-"""Rows that the dialogue needs above and below the request."""
+"""The dialogue's rows above and below the request."""
 _TYPE_YES = "Type yes to run it.  n no  ? more"
 _STORES = "This approves the call and stores the rule."
 _INSTEAD = "What should the model do instead? (Enter: say nothing) "

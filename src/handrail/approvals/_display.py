@@ -1,8 +1,8 @@
 r"""Make untrusted text safe to show: every character is visible, and none controls the terminal.
 
-A person approves what they see. So every character that a terminal would obey, hide or move is
-shown as ``\u{...}``. Long runs of whitespace, which could push text out of sight, are replaced with
-a count. Letters and signs that can be taken for others are shown as escapes too.
+A person approves what they see. So every character a terminal would obey, hide or move is shown as
+``\u{...}``. Long whitespace runs, which could push text out of sight, are replaced with a count.
+Look-alike letters and signs are shown as escapes too.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from handrail.approvals._lookalikes import find_lookalikes, is_mark
 Look: TypeAlias = Literal[
     "plain", "title", "muted", "added", "removed", "ask", "warning", "bad", "picked", "changed"
 ]
-"""How a text looks: the role of it, not its color."""
+"""A text's look: its role, not its color."""
 Span: TypeAlias = tuple[int, int, Look]
-"""A part of a line that looks different."""
+"""A part of a line with a different look."""
 
 MAX_PROMPT_BYTES = 10_240
-"""Bytes of UTF-8 that a person can be expected to read."""
+"""UTF-8 bytes a person can be expected to read."""
 
 TAB = "→"
 _MAX_MARKS = 3
@@ -35,51 +35,51 @@ _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _SELECTORS = re.compile("[\ufe00-\ufe0f\u180b-\u180f\U000e0100-\U000e01ef]")
 _MARKER = re.compile(r"\\(?=u\{)")
-"""Text that looks like one of our escapes."""
+"""Text resembling our escapes."""
 _COUNTED = re.compile(r"(?<=\[)…")
-"""Text that looks like one of our counts."""
+"""Text resembling our counts."""
 _SPACES = re.compile(r" {9,}")
 _TABS = re.compile(r"\t{9,}")
 _EMPTY_LINES = re.compile(r"\n{10,}")
 _LAST_SPACE = re.compile(r" (?=\n|\Z)")
 _JSON_TEXT = re.compile(r'("(?:[^"\\]|\\.)*+"?)|[ \t\r\n]+')
-"""A string of JSON, or whitespace outside of strings."""
+"""A JSON string, or whitespace outside strings."""
 _JSON_ESCAPE = re.compile(r"\\(?:u.{4}|.)")
 
 
 @dataclass(frozen=True, slots=True)
 class Printable:
-    """A text that is safe to show, and facts about it for the reader."""
+    """A text safe to show, and facts about it for the reader."""
 
     text: str
-    """Safe to print, with the line breaks of the original."""
+    """Safe to print, with the original's line breaks."""
     length: int
-    """Of the original, in characters."""
+    """The original's, in characters."""
     lines: int
     hidden: int
     """How many invisible characters are shown as escapes."""
     mixed: tuple[str, ...]
-    """Words that mix scripts or use look-alike letters. These letters are shown as escapes."""
+    """Words with mixed scripts or look-alike letters. These letters are shown as escapes."""
     too_long: bool
     """Whether the text is longer than the limit. Then only its start is shown."""
     condensed: bool = False
-    """Whether long runs of whitespace are replaced with a count."""
+    """Whether long whitespace runs are replaced with a count."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedLine:
-    """One line of an approval request, safe to print."""
+    """One line in an approval request, safe to print."""
 
     text: str
     look: Look = "plain"
     condensed: bool = False
-    """Whether the line shows a count instead of a long run of whitespace."""
+    """Whether the line shows a count instead of a long whitespace run."""
     spans: tuple[Span, ...] = ()
-    """Parts of the line that look different."""
+    """Parts of the line with a different look."""
 
 
 class Screen(Protocol):
-    """A screen that can show a request."""
+    """A screen for showing requests."""
 
     @property
     def width(self) -> int:
@@ -93,7 +93,7 @@ class Screen(Protocol):
 
     @property
     def has_keys(self) -> bool:
-        """Whether rows can be drawn again, so that a person can answer with single keys."""
+        """Whether rows can be drawn again, to answer with single keys."""
         ...
 
     def show(self, lines: Iterable[RenderedLine]) -> None:
@@ -105,7 +105,7 @@ class Screen(Protocol):
         ...
 
     def draw(self, lines: Sequence[RenderedLine], *, ends: bool = False) -> None:
-        """Print rows in place of those that were drawn last, for the last time if it ``ends``."""
+        """Print rows in place of those drawn last, for the last time if it ``ends``."""
         ...
 
 
@@ -117,7 +117,7 @@ def render_line(template: str, *texts: str, look: Look = "plain") -> RenderedLin
 
 
 def make_printable(text: str, *, most: int = MAX_PROMPT_BYTES) -> Printable:
-    """Return text that is safe to show, up to ``most`` bytes. Escapes are unambiguous."""
+    """Return text safe to show, up to ``most`` bytes. Escapes are unambiguous."""
     too_long = len(text) > most or count_bytes(text) > most
     start = text[:most]
     odd = dict(find_lookalikes(start))
@@ -135,14 +135,14 @@ def make_printable(text: str, *, most: int = MAX_PROMPT_BYTES) -> Printable:
 
 
 def inline(text: str, *, most: int = MAX_PROMPT_BYTES) -> str:
-    """Return text that is safe to show on one line, with line breaks as escapes."""
+    """Return text safe to show on one line, with line breaks as escapes."""
     return _on_one_line(make_printable(text, most=most))
 
 
 def inline_json(text: str) -> str:
     """Return JSON text on one line, without whitespace between values, and safe to show.
 
-    Characters that would not be visible are JSON escapes, so the value stays the same.
+    Invisible characters are JSON escapes, so the value stays the same.
     """
     compact = _JSON_TEXT.sub(lambda found: found[1] or "", text)
     plain = _JSON_ESCAPE.sub(lambda escape: " " * len(escape[0]), compact)
@@ -158,17 +158,16 @@ def _on_one_line(shown: Printable) -> str:
 
 
 def count_bytes(text: str) -> int:
-    """Return the size of a text in bytes of UTF-8. Lone surrogates are included."""
+    """Return a text's size in UTF-8 bytes, including lone surrogates."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def wrap(line: str, width: int, margin: str) -> Iterator[str]:
-    """Split a line into rows that a terminal of this width will not break itself.
+    """Split a line into rows a terminal of this width will not break itself.
 
-    A terminal continues a broken line at its left edge, where a long text could imitate a line of
-    the prompt. These rows continue after the margin. A row ends at a space if it has one, so that
-    no word is cut that fits on a row. Every non-ASCII character is taken as wide, since terminals
-    differ.
+    A terminal continues a broken line at its left edge, where a long text could imitate a prompt
+    line. These rows continue after the margin. A row ends at a space if it has one, to keep words
+    whole if they fit on a row. Every non-ASCII character is assumed wide, since terminals differ.
     """
     at = _breaks_at(line, width)
     yield line[:at]
@@ -204,7 +203,7 @@ def _breaks_at(line: str, width: int) -> int:
 
 
 def _last_break(line: str, end: int) -> int:
-    """Return where a row of at most ``end`` characters ends: after its last space."""
+    """Return the end of a row with at most ``end`` characters: after its last space."""
     if line[end] == " ":
         return end
     blank = line.rfind(" ", 0, end)
@@ -212,7 +211,7 @@ def _last_break(line: str, end: int) -> int:
 
 
 def count_columns(text: str) -> int:
-    """Return the columns of a text, at most."""
+    """Return the most columns a text can have."""
     return sum(map(_columns, text))
 
 
@@ -223,7 +222,7 @@ def _columns(character: str) -> int:
 
 
 def _write_out(text: str, odd: dict[int, str], runs: Iterable[_Run]) -> str:
-    """Escape single characters, then replace runs of whitespace, which contain no escapes."""
+    """Escape single characters, then replace whitespace runs, which contain no escapes."""
     escaped = _unclear(text, odd)
     for pattern in (_MARKER, _COUNTED, _LAST_SPACE):
         escaped |= {match.start() for match in pattern.finditer(text)}
@@ -237,7 +236,7 @@ def _write_out(text: str, odd: dict[int, str], runs: Iterable[_Run]) -> str:
 
 
 def _unclear(text: str, odd: dict[int, str]) -> set[int]:
-    """Return the positions of characters that could pass for others."""
+    """Return the positions of look-alike characters."""
     unclear = _excess_marks(text)
     for start, word in odd.items():
         unclear |= {start + at for at, letter in enumerate(word) if not letter.isascii()}
@@ -245,7 +244,7 @@ def _unclear(text: str, odd: dict[int, str]) -> set[int]:
 
 
 def _runs(text: str) -> Iterator[_Run]:
-    """Yield long runs of whitespace: start, end, and the text that replaces them."""
+    """Yield long whitespace runs: start, end, and their replacement."""
     for pattern, what in ((_SPACES, "spaces"), (_TABS, "tabs")):
         for run in pattern.finditer(text):
             yield run.start(), run.end(), f"[… {len(run[0])} {what} …]"
@@ -269,7 +268,7 @@ def _is_hidden(character: str) -> bool:
 
 
 def _excess_marks(text: str) -> set[int]:
-    """Return the positions of marks without a letter, and of too many marks on one letter."""
+    """Return the positions of marks without a letter, and of a letter's surplus marks."""
     excess: set[int] = set()
     marks = _MAX_MARKS
     for index, character in enumerate(text):

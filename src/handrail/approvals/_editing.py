@@ -1,4 +1,4 @@
-"""Let a person edit the arguments of a call in their editor."""
+"""Editing a call's arguments in the person's editor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def find_editor() -> list[str]:
-    """Return the command of the person's editor; empty if there is none."""
+    """Return the person's editor command, or an empty list."""
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     try:
         return shlex.split(named)
@@ -20,7 +20,7 @@ def find_editor() -> list[str]:
 
 
 def edit_text(editor: list[str], args: str) -> str | None:
-    """Return arguments as the person left them in the editor; None if the editor failed."""
+    """Return arguments as edited by the person, or None if the editor failed."""
     folder = tempfile.mkdtemp(prefix="handrail-")
     file = Path(folder, "arguments.json")
     try:
@@ -35,7 +35,7 @@ def edit_text(editor: list[str], args: str) -> str | None:
 
 
 def _format(args: str) -> str:
-    """Return arguments with one value in each line; text that is not JSON unchanged."""
+    """Return arguments with one value on each line. Text other than JSON stays unchanged."""
     try:
         return json.dumps(json.loads(args), indent=2) + "\n"
     except (ValueError, RecursionError):

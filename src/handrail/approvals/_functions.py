@@ -1,4 +1,4 @@
-"""Approvers without a terminal: your function, and one that leaves every call pending."""
+"""Approvers without a terminal: your function, and one leaving every call pending."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from handrail import Allow, Deny
 from handrail.permissions import Answer, Approver, Pending
 
 TerminalAnswer: TypeAlias = Answer | Pending | bool | str
-"""An answer; True to approve, False to deny, or a message for the model to deny with."""
+"""An answer, True to approve, False to deny, or a message for the model to deny with."""
 
 
 def callback(fn: Callable[[Pending], TerminalAnswer | Awaitable[TerminalAnswer]]) -> Approver:
-    """Return an approver that calls a plain or async function.
+    """Return an approver calling a plain or async function.
 
     The function can return True (approve), False (deny), a message for the model (deny), an
     answer, or the pending call itself to leave it pending. Any other value denies the call.
@@ -35,5 +35,5 @@ def callback(fn: Callable[[Pending], TerminalAnswer | Awaitable[TerminalAnswer]]
 
 
 async def defer(pending: Pending) -> Pending:
-    """Leave every call pending, for an application that answers later with ``resume``."""
+    """Leave every call pending, for an application answering later with ``resume``."""
     return pending

@@ -16,10 +16,10 @@ if sys.platform != "win32":
     import termios
 
 Key: TypeAlias = str
-"""A character in lower case, or one of the names below."""
+"""A lower-case character, or a name from below."""
 Named: TypeAlias = Literal["enter", "esc", "next", "previous"]
 TEXT = "text"
-"""Takes the place of a key if something else was typed."""
+"""Replaces a key if something else was typed."""
 _NAMES: dict[bytes, Named] = {
     b"\r": "enter",
     b"\n": "enter",
@@ -43,7 +43,7 @@ _NEXT_LETTER_SECONDS = 0.3
 
 @contextmanager
 def single_keys(fd: int) -> Generator[None]:
-    """Let the terminal hand over each key at once, without an echo, until the end of the block."""
+    """Make the terminal pass each key immediately, without an echo, until the block ends."""
     before = termios.tcgetattr(fd)
     now = termios.tcgetattr(fd)
     now[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO)

@@ -1,8 +1,8 @@
-"""Find letters and signs that a reader can take for others, and words shown in another order.
+"""Find look-alike letters and signs, and words displayed in another order.
 
-These are words that mix scripts, words of look-alikes of Latin letters, and signs that look like
-those of ASCII. A terminal may reverse the order of Hebrew or Arabic words in a line with others.
-Letters of rare scripts can still look like Latin ones.
+These are words with mixed scripts, words made from look-alikes of Latin letters, and signs looking
+like ASCII ones. A terminal may reverse the order of Hebrew or Arabic words in a line with others.
+Letters from rare scripts can still look like Latin ones.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from functools import lru_cache
 _EAST_ASIAN = frozenset(
     "CJK HIRAGANA KATAKANA KATAKANA-HIRAGANA HANGUL BOPOMOFO IDEOGRAPHIC HALFWIDTH".split()
 )
-"""Scripts that are mixed with each other and with Latin."""
+"""Scripts mixed with each other and with Latin."""
 _LETTERS = frozenset(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u051b\u051d\u04bb\u04cf\u0475"
     "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0406\u0408\u0405\u04ae\u051a\u051c"
     "\u03b1\u03bd\u03b9\u03bf\u03c1\u03c5\u03f2\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
     "\u0570\u0575\u0578\u057d\u0581\u0585\u054d\u0555"
 )
-"""Cyrillic, Greek and Armenian letters that look like Latin ones."""
+"""Cyrillic, Greek and Armenian letters resembling Latin ones."""
 _SIGNS = frozenset(
     "\u02cd\u02d7\u02dc\u2010\u2011\u2012\u2043\u204e\u2044\u2212\u2215\u2216\u2217\u2223\u2236"
     "\u223c\u2571\u29f5\u29f8\ua789"
 )
-"""Signs that look like those of ASCII, but are not variants of them."""
+"""Signs resembling ASCII ones without being their variants."""
 _EN_DASH = "\u2013"
 
 
 def find_lookalikes(text: str) -> Iterator[tuple[int, str]]:
-    """Yield words and signs that can be taken for others, each with its position."""
+    """Yield look-alike words and signs, each with its position."""
     start = 0
     for line in text.split("\n"):
         if not line.isascii():

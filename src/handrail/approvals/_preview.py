@@ -14,7 +14,7 @@ from handrail.approvals._display import RenderedLine, render_line
 from handrail.permissions import FileChange
 
 _NUMBERS = re.compile(r"(?<= [-+])\d+")
-"""The line numbers in an @@ line of a diff."""
+"""The line numbers in a diff's @@ line."""
 _MAX_NAMES = 20
 _MAX_COUNTED_NAMES = 1_000
 _MAX_WILD_SEGMENTS = 3
@@ -23,12 +23,12 @@ _BREAKS = frozenset(" \t\n;|&()<>")
 _WILD = re.compile(r"[*?]|\A[^\[]*+\[[^\]]*+\]")
 _UNCERTAIN = frozenset("$`{~")
 _OTHER_SET = re.compile(r"\[(?:\^|\[?:)")
-"""Sets that a shell and Python's glob read differently."""
+"""Sets read differently by a shell and Python's glob."""
 _MOVES = re.compile(r"(?:^|[\s;&|(])(?:cd|pushd|popd)(?:[\s;&|)]|$)")
 
 
 def diff_lines(change: FileChange) -> Iterator[str]:
-    """Yield the lines of a unified diff. They are not yet safe to show.
+    """Yield a unified diff's lines. They are not yet safe to show.
 
     Lines end only at line feeds, as in the tools that write files.
     """
@@ -44,7 +44,7 @@ def _shift(by: int, number: re.Match[str]) -> str:
 
 
 def expand_patterns(command: str, workspace: str | os.PathLike[str]) -> Iterator[RenderedLine]:
-    """Yield a line for each unquoted pattern of a shell command: the files that it matches now."""
+    """Yield a line for each unquoted pattern in a shell command: the files it matches now."""
     moves = _MOVES.search(command) is not None
     for written, pattern in dict.fromkeys(_patterns(command)):
         names: list[str] = []
@@ -72,7 +72,7 @@ def _why_not_expanded(pattern: str | None, *, moves: bool) -> str:
 
 
 def _describe_names(names: Sequence[str]) -> str:
-    """Return a description with a pair of braces for each name that is shown."""
+    """Return a description with a pair of braces for each shown name."""
     if not names:
         return "matches nothing"
     more = "more than " if len(names) > _MAX_COUNTED_NAMES else ""
@@ -99,7 +99,7 @@ def _patterns(command: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _words(command: str) -> Iterator[list[tuple[str, bool]]]:
-    """Yield the words of a command: each character, and whether it was quoted."""
+    """Yield a command's words: each character, and whether it was quoted."""
     word: list[tuple[str, bool]] = []
     quote = ""
     characters = iter(command)

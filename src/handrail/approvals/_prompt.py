@@ -1,4 +1,4 @@
-"""Render an approval request as the lines that a person reads. Nothing is masked.
+"""Render an approval request as lines for a person. Nothing is masked.
 
 A mask that hides a secret could also hide where it goes, and the person must see both.
 """
@@ -29,13 +29,13 @@ from handrail.approvals._preview import diff_lines, expand_patterns
 from handrail.permissions import FileChange, Pending
 
 MARGIN = "│ "
-"""Before each line of untrusted text, so that none of it starts at the left edge."""
+"""Before each line of untrusted text, to keep it from the left edge."""
 CONTINUATION = "┊ "
-"""Before the rest of a line that is wider than the screen."""
+"""Before the rest of a line wider than the screen."""
 _PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
 _UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
 _HEAD_ROWS, _TAIL_ROWS = 24, 8
-"""Rows of one argument that are shown first: at its start and at its end."""
+"""Rows first shown for one argument: at its start and at its end."""
 _MAX_SHORT_CHARS = 200
 """Longer texts are shown with their length."""
 
@@ -48,11 +48,11 @@ class RenderedRequest:
     details: tuple[RenderedLine, ...]
     """The complete request: every argument in full, and what the answer is tied to."""
     cut: bool
-    """Whether the lines omit something that only the details show."""
+    """Whether the lines omit something shown only in the details."""
     hidden: int
     """How many invisible characters are shown as escapes."""
     mixed: tuple[str, ...]
-    """Words that mix scripts or use look-alike letters."""
+    """Words with mixed scripts or look-alike letters."""
     size: int
     """Bytes of untrusted text."""
 
@@ -63,13 +63,13 @@ class RenderedRequest:
 
     @property
     def condensed(self) -> bool:
-        """Whether a line shows a count instead of a long run of whitespace."""
+        """Whether a line shows a count instead of a long whitespace run."""
         return any(line.condensed for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument of a call, ready to show."""
+    """A call's argument, ready to show."""
 
     name: str
     shown: Printable
@@ -84,8 +84,8 @@ def render_request(
 ) -> RenderedRequest:
     """Return an approval request as lines of at most this width, all safe to print.
 
-    If the tool has a ``preview``, its changes are shown as a diff. Pass the ``workspace`` in which
-    shell commands run to show the files that their patterns match.
+    If the tool has a ``preview``, its changes are shown as a diff. Pass the ``workspace`` for shell
+    commands to show the files matching their patterns.
     """
     args = read_args(pending)
     outside = tuple(_outside_texts(pending, args))
@@ -120,7 +120,7 @@ _join = chain.from_iterable
 
 
 def is_shown_as_change(pending: Pending) -> bool:
-    """Return whether the tool shows everything that the call would do as file changes."""
+    """Return whether the tool shows the call's whole effect as file changes."""
     return bool(pending.changes) and all(
         isinstance(change, FileChange) for change in pending.changes
     )
@@ -132,7 +132,7 @@ def wrap_rows(lines: Iterable[RenderedLine], width: int) -> list[RenderedLine]:
 
 
 def read_args(pending: Pending) -> Mapping[str, Any]:
-    """Return the arguments by name. A value that is not an object is named ``arguments``."""
+    """Return the arguments by name. A value other than an object is named ``arguments``."""
     text = str(pending.call.args)  # a pending call has them as text
     try:
         args: Any = json.loads(text)
@@ -142,7 +142,7 @@ def read_args(pending: Pending) -> Mapping[str, Any]:
 
 
 def _outside_texts(pending: Pending, args: Mapping[str, Any]) -> Iterator[str]:
-    """Yield every untrusted text that is shown."""
+    """Yield every untrusted text shown."""
     yield from (pending.call.name, pending.call.id, pending.question)
     yield from (access.resource for access in pending.accesses)
     if pending.origin is not None:
@@ -199,7 +199,7 @@ def _head(pending: Pending) -> Iterator[RenderedLine]:
 def _follow_ups(
     pending: Pending, args: Mapping[str, Any], workspace: str | os.PathLike[str] | None
 ) -> Iterator[Iterable[RenderedLine]]:
-    """Yield the changes that the tool previews, and the files that patterns match."""
+    """Yield the changes previewed by the tool, and the files matching patterns."""
     for change in pending.changes:
         if isinstance(change, FileChange):
             yield _change_lines(change)
@@ -211,7 +211,7 @@ def _follow_ups(
 
 
 def _name_argument(argument: Argument) -> Iterator[RenderedLine]:
-    """Yield a short argument, or the length of a long one that is shown as a change."""
+    """Yield a short argument, or the length of a long one shown as a change."""
     shown = argument.shown
     if shown.lines == 1 and shown.length <= _MAX_SHORT_CHARS:
         return argument_lines(argument)
@@ -235,7 +235,7 @@ def argument_lines(argument: Argument) -> Iterator[RenderedLine]:
 
 
 def block(text: str) -> Iterator[RenderedLine]:
-    """Return the lines of a text of any length."""
+    """Return a text's lines, whatever its length."""
     return _margin_lines(make_printable(text, most=len(text)))
 
 
@@ -270,7 +270,7 @@ def _diff(change: FileChange) -> Iterator[RenderedLine]:
 
 
 def shorten(rows: list[RenderedLine]) -> list[RenderedLine]:
-    """Return the first and the last rows of a long block, and the number in between."""
+    """Return a long block's first and last rows, with the number in between."""
     between = len(rows) - _HEAD_ROWS - _TAIL_ROWS
     if between <= 1:
         return rows

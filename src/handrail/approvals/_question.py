@@ -39,12 +39,12 @@ class Question:
 
     lines: tuple[RenderedLine, ...]
     cut: bool
-    """Whether the lines omit something that only the details show."""
+    """Whether the lines omit something shown only in the details."""
     grade: Grade
 
     @property
     def seen(self) -> str:
-        """The SHA-256 of its text."""
+        """Its text's SHA-256."""
         text = "\n".join(line.text for line in self.lines)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -85,7 +85,7 @@ class RequestSummary:
 
     title: str
     grade: Grade
-    """The grade of the call, one step graver if there are signs of deceit."""
+    """The call's grade, one step graver if there are signs of deceit."""
     tag: str
     """The grade in a few words."""
     args: Mapping[str, Any]
@@ -93,7 +93,7 @@ class RequestSummary:
 
 
 def summarize_request(pending: Pending) -> RequestSummary:
-    """Return what a page says about an approval request, in the words of the terminal."""
+    """Return a page's text about an approval request, in the terminal's wording."""
     request = render_request(pending)
     grade = raise_grade(pending.grade, request)
     title = pending.headline or f"Call {pending.call.name}"
@@ -113,7 +113,7 @@ def describe_changes(pending: Pending) -> list[str]:
 
 
 def measure_changes(pending: Pending) -> tuple[int, int]:
-    """Return the characters of all files that change, and how many pairs of lines are compared."""
+    """Return the characters in all changing files, and how many line pairs are compared."""
     files = [change for change in pending.changes if isinstance(change, FileChange)]
     pairs = [(change.before or "", change.after or "") for change in files]
     compared = sum((old.count("\n") + 1) * (new.count("\n") + 1) for old, new in pairs)
@@ -121,7 +121,7 @@ def measure_changes(pending: Pending) -> tuple[int, int]:
 
 
 def raise_grade(grade: Grade, request: RenderedRequest) -> Grade:
-    """Return the grade of a call. Signs of deceit make it graver by one."""
+    """Return a call's grade. Signs of deceit make it graver by one."""
     return Grade(min(grade + 1, Grade.LOSES)) if request.hidden or request.mixed else grade
 
 
@@ -154,7 +154,7 @@ def _argument_rows(args: Mapping[str, Any]) -> Iterator[RenderedLine]:
 
 
 def _is_on_screen(value: object, pending: Pending) -> bool:
-    """Return whether the changes that are shown contain an argument."""
+    """Return whether the changes shown contain an argument."""
     if not isinstance(value, str) or not value:
         return False
     changes = [change for change in pending.changes if isinstance(change, FileChange)]

@@ -1,4 +1,4 @@
-"""The interface to a store of remembered approvals, and when one can be offered."""
+"""The interface to a store for remembered approvals, and when one can be offered."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Scope: TypeAlias = Literal["run", "project", "always"]
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A rule that would have allowed the call, ready to store."""
+    """A rule allowing the call, ready to store."""
 
     scope: Scope
     rule: str
-    """The exact text of the rule, as shown and stored."""
+    """The rule's exact text, as shown and stored."""
     file: str = ""
-    """The file that it would be stored in; empty if it is for this run only."""
+    """The file to store it in, or "" if it is for this run only."""
     width: str = ""
-    """A description of what the rule allows; empty if the rule says enough."""
+    """A description of what the rule allows, or "" if the rule itself is clear."""
 
 
 class Remembers(Protocol):
-    """Proposes rules that would allow a call, and stores one. Called from a worker thread."""
+    """Proposes rules allowing a call, and stores one. Called from a worker thread."""
 
     def propose(self, pending: Pending, /) -> Sequence[Proposal]:
-        """Return rules that would allow this call, for each scope the narrowest first."""
+        """Return rules allowing this call, for each scope the narrowest first."""
         ...
 
     def store(self, proposal: Proposal, /) -> None:
@@ -42,17 +42,17 @@ class Remembers(Protocol):
 
 @runtime_checkable
 class ExplainsRefusal(Protocol):
-    """A store that can say why an approval cannot be remembered."""
+    """A store able to report why an approval cannot be remembered."""
 
     def refusal(self, pending: Pending, /) -> str:
-        """Return why, as a clause; empty if it can be remembered."""
+        """Return why, as a clause, or "" if it can be remembered."""
         ...
 
 
 def find_offers(
     remember: Remembers | None, pending: Pending, prompt: RenderedRequest
 ) -> Mapping[Scope, Sequence[Proposal]]:
-    """Return the approvals that a person can have remembered, by scope.
+    """Return the approvals a person can have remembered, by scope.
 
     Returns none if the approval can be used only once, or if the request shows less than a rule
     would allow: a part is omitted, condensed or written in escapes.
@@ -67,7 +67,7 @@ def find_offers(
 
 
 def explain_no_offer(remember: Remembers | None, pending: Pending, prompt: RenderedRequest) -> str:
-    """Return why no approval is offered to be remembered, as a clause; empty if unknown."""
+    """Return why no approval is offered to be remembered, as a clause, or "" if unknown."""
     if remember is not None and not pending.once and _is_incomplete(prompt):
         return "the request does not show all of it unchanged"
     return remember.refusal(pending) if isinstance(remember, ExplainsRefusal) else ""

@@ -1,4 +1,4 @@
-"""The rows of a question: its headline with its grade, the change or the command, and who asks."""
+"""A question's rows: its headline with its grade, the change or the command, and who asks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from handrail.permissions import FileChange, Grade, Pending
 INDENT = "  "
 _CONTEXT_LINES = 1
 _MAX_INDENT = 40
-"""Spaces before a line of code that are shown unchanged."""
+"""Spaces shown unchanged before a line of code."""
 _MEASURE = 98
-"""Columns of a headline: what is further right is not seen."""
+"""Columns in a headline: text further right is not seen."""
 _MIN_ALIKE = 0.5
-"""How much two rows must share before the words that differ are marked."""
+"""How much two rows must share before differing words are marked."""
 _WORDS = re.compile(r"\w+|\s+|.")
 _RAIL = re.compile("[┃║] ?")
 _CHANGED = re.compile(r" *(\d+) [-+] ?(.*)", re.DOTALL)
@@ -42,7 +42,7 @@ TAGS: dict[Grade, str] = {
     Grade.LEAVES: "! leaves this machine",
     Grade.LOSES: "!! cannot be undone",
 }
-"""What a person reads about the grade of a call."""
+"""A person's text for a call's grade."""
 LOOKS: dict[Grade, Look] = {
     Grade.UNKNOWN: "ask",
     Grade.CHANGE: "ask",
@@ -73,7 +73,7 @@ def describe_grade(pending: Pending, grade: Grade, *, undo: str = "") -> str:
 
 
 def name_grade(grade: Grade, *, is_command: bool = False) -> str:
-    """Return how grave a call is, as far as its grade says it; empty for a change."""
+    """Return how grave a call is by its grade, or "" for a change."""
     if grade is Grade.UNKNOWN:
         return "unknown command" if is_command else "unknown effect"
     return TAGS[grade]
@@ -109,7 +109,7 @@ def _lines(text: str | None) -> list[str]:
 
 
 def diff_rows(change: FileChange, context: int = 3) -> Iterator[tuple[str, int, str]]:
-    """Yield the lines of a diff: their sign, their number and their text. ``@`` is a gap.
+    """Yield a diff's lines: their sign, their number and their text. ``@`` is a gap.
 
     The texts are not yet safe to show.
     """
@@ -135,7 +135,7 @@ def _number(
 
 
 def change_lines(change: FileChange, *, named: bool) -> Iterator[RenderedLine]:
-    """Yield a change of a file as numbered lines of a diff."""
+    """Yield a file change as numbered diff lines."""
     if change.before == change.after:
         yield render_line("{} already has this text", change.path, look="muted")
         return
@@ -165,13 +165,13 @@ def change_lines(change: FileChange, *, named: bool) -> Iterator[RenderedLine]:
 
 
 def _indentation(text: str) -> str:
-    """Return the spaces before a line to show unchanged; none if there are more than code has."""
+    """Return the spaces to show unchanged before a line. More than code has are dropped."""
     spaces = len(text) - len(text.lstrip(" "))
     return " " * spaces if spaces <= _MAX_INDENT else ""
 
 
 def _mark_words(lines: Sequence[RenderedLine], at: int) -> Iterator[RenderedLine]:
-    """Mark the words that differ, where one line replaces one other."""
+    """Mark differing words, where one line replaces one other."""
     marked = list(lines)
     looks = ["plain", *(line.look for line in lines), "plain"]
     for index in range(len(lines) - 1):
@@ -215,7 +215,7 @@ def command_lines(command: str, pending: Pending, grade: Grade) -> Iterator[Rend
 
 
 def why_line(pending: Pending) -> RenderedLine:
-    """Return the question of the policy, and the rule that asks."""
+    """Return the policy's question, and the rule asking it."""
     if pending.origin is None:
         return render_line(f"{INDENT}{{}}", pending.question, look="muted")
     return render_line(
@@ -224,7 +224,7 @@ def why_line(pending: Pending) -> RenderedLine:
 
 
 def put_in_words(line: RenderedLine) -> RenderedLine:
-    """Return a row of a question without its rail, and with words for its signs."""
+    """Return a question's row without its rail, and with words for its signs."""
     rail = _RAIL.match(line.text)
     text = line.text[rail.end() :] if rail is not None else line.text
     if line.look in {"added", "removed"} and (changed := _CHANGED.fullmatch(text)) is not None:
@@ -242,7 +242,7 @@ def put_in_words(line: RenderedLine) -> RenderedLine:
 
 
 def _list_choices(text: str) -> str:
-    """Return the keys of a row, each with what it does."""
+    """Return a row's keys, each with what it does."""
     *others, last = [
         f"{key} ({label})"
         for key, _, label in (one.partition(" ") for one in _KEYS.split(text.strip()))

@@ -1,7 +1,7 @@
-"""Sign pending calls, so that they can be stored anywhere and cannot be changed.
+"""Sign pending calls, to store them anywhere and detect every change.
 
-Anyone can read the signed text; only the holder of the key can make or change one. An approval of
-a changed request would be an approval of a call that no one saw.
+Anyone can read the signed text. Only someone with the key can make or change one. Approving a
+changed request would approve a call no one saw.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def sign_pending(pending: Pending, key: bytes) -> str:
 
 
 def verify_pending(token: str, key: bytes | Sequence[bytes]) -> Pending:
-    """Return the pending call that was signed with this key. Raises Tampered for other text.
+    """Return the pending call signed with this key. Raises Tampered for other text.
 
     Pass several keys while you change keys: one of them must have signed it.
     """

@@ -1,4 +1,4 @@
-"""An approver that prompts a person at a terminal. The only module that imports rich."""
+"""An approver prompting a person at a terminal. The only module importing rich."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_WAITING = 20
 _MIN_COLUMNS = 20
 _UNKNOWN_SIZE = 1_000
 _LEAVE_SECONDS = 1.0
-"""Seconds that the reading thread may need to notice that the request was withdrawn."""
+"""Seconds the reading thread may need to notice a withdrawn request."""
 
 
 def terminal(  # noqa: PLR0913  each is an option with a default
@@ -51,22 +51,22 @@ def terminal(  # noqa: PLR0913  each is an option with a default
     quiet: float = QUIET_SECONDS,
     plain: bool = False,
 ) -> Approver:
-    """Return an approver that prompts the person at the terminal, one request at a time.
+    """Return an approver prompting the person at the terminal, one request at a time.
 
     It denies a call if no one can answer: without a terminal, in raw mode, if the call is too long
     to show, or if too many requests wait. Requests go to ``console`` (default: stderr).
 
-    Pass the ``workspace`` in which shell commands run to show the files that patterns match. Pass
+    Pass the ``workspace`` for shell commands to show the files matching their patterns. Pass
     ``remember`` to offer rules to store, an executor's ``explain`` to show the matching rules, and
-    ``stop`` to let the person end the run. ``allow_edits`` switches to a mode that asks about no
-    change of a file. These are called from a worker thread. ``undo`` is how a person can undo a
-    change, such as ``/undo``.
+    ``stop`` to let the person end the run. ``allow_edits`` switches to a mode without approval for
+    file changes. These are called from a worker thread. ``undo`` is how a person can undo a change,
+    such as ``/undo``.
 
-    Keys work at once, without Enter, ``quiet`` seconds after the request. Text that is typed for
-    something else is not a key: letters in a row, and pasted text, answer nothing. On a
-    terminal that cannot draw a row again (``TERM=dumb``), or if ``HANDRAIL_PLAIN`` is set, they
-    need Enter. With ``plain``, too, and the request has words in place of signs and a rail: for
-    screen readers and logs.
+    Keys work immediately, without Enter, ``quiet`` seconds after the request. Text typed for
+    something else is not a key: letters in a row, and pasted text, answer nothing. On a terminal
+    unable to draw a row again (``TERM=dumb``), or if ``HANDRAIL_PLAIN`` is set, they need Enter.
+    With ``plain``, too, and the request has words in place of signs and a rail: for screen readers
+    and logs.
     """
     screen = _ConsoleScreen(console if console is not None else _stderr(), plain=plain)
     host = Host(
@@ -85,10 +85,10 @@ def terminal(  # noqa: PLR0913  each is an option with a default
 def ask_at_terminal(
     *, stdin: TextIO | None = None, console: Console | None = None, plain: bool = False
 ) -> Callable[[str, Sequence[str]], Awaitable[str | None]]:
-    """Return a function for ``ask_user`` that asks the person at the terminal.
+    """Return a function for ``ask_user``, asking the person at the terminal.
 
-    It shows the question and its choices with numbers. It returns the choice or the text that the
-    person types: None for an empty line, and if no one can answer. ``terminal`` has the same
+    It shows the question and its choices with numbers. It returns the choice or the text typed by
+    the person: None for an empty line, and if no one can answer. ``terminal`` has the same
     arguments.
     """
     screen = _ConsoleScreen(console if console is not None else _stderr(), plain=plain)
@@ -110,13 +110,13 @@ def _stderr() -> Console:
 
 
 class _ConsoleScreen:
-    """A console that prints text unchanged: no markup, no emoji names, no added line breaks."""
+    """A console printing text unchanged: no markup, no emoji names, no added line breaks."""
 
     def __init__(self, console: Console, *, plain: bool = False) -> None:
         self._console = console
         self._plain = plain
         self._drawn = 0
-        """The rows that can be drawn again."""
+        """The rows to draw again."""
 
     @property
     def has_keys(self) -> bool:
@@ -137,7 +137,7 @@ class _ConsoleScreen:
 
     @property
     def _real(self) -> os.terminal_size:
-        """The real size of the terminal, which may differ from the environment variables."""
+        """The terminal's real size, which may differ from the environment variables."""
         try:
             columns, lines = os.get_terminal_size(self._console.file.fileno())
         except (OSError, ValueError):  # not a file, or not a terminal
@@ -145,7 +145,7 @@ class _ConsoleScreen:
         return os.terminal_size((columns or _UNKNOWN_SIZE, lines or _UNKNOWN_SIZE))
 
     def show(self, lines: Iterable[RenderedLine]) -> None:
-        """Print lines. The ground behind changed rows is as wide as the longest of them."""
+        """Print lines. The background of changed rows is as wide as the longest."""
         for is_filled, rows in groupby(lines, self._has_ground):
             block = [self._text(line) for line in rows]
             longest = max(text.cell_len for text in block)
@@ -188,7 +188,7 @@ class _ConsoleScreen:
             raise Unanswerable(_UNSEEN) from None
 
     def _style(self, look: Look) -> Style:
-        """Return the style of the console's theme, or one for every ground."""
+        """Return a style from the console's theme, or one for every background."""
         return self._console.get_style(f"handrail.{look}", default=_STYLES[look])
 
 
@@ -204,14 +204,14 @@ _STYLES: dict[Look, str] = {
     "picked": "bold reverse",
     "changed": "bold underline",
 }
-"""Styles that are legible on light and dark grounds: what is colored also has a sign or a word.
+"""Styles legible on light and dark backgrounds: colored text also has a sign or a word.
 
 A console's theme can have others, such as ``handrail.added``.
 """
 
 
 class _Asker:
-    """Prompts for one request after the other, in the order of arrival, each in a thread."""
+    """Prompts for one request after the other, in arrival order, each in a thread."""
 
     def __init__(
         self, screen: _ConsoleScreen, stdin: TextIO | None, most_waiting: int, host: Host
@@ -223,7 +223,7 @@ class _Asker:
         self._turns: list[threading.Event] = []
         self._moved = threading.Condition()
         self._speaks = threading.Lock()
-        """Held by the thread that uses the terminal. A withdrawn one needs a moment to leave."""
+        """Held by the thread using the terminal. A withdrawn one needs a moment to leave."""
 
     async def ask(self, pending: Pending) -> Answer | Pending:
         """Prompt for an answer, after the requests before this one."""
@@ -236,7 +236,7 @@ class _Asker:
         return pending if answer is None else answer
 
     async def ask_question(self, question: str, choices: Sequence[str]) -> str | None:
-        """Ask a question of a model, after the requests before it."""
+        """Ask a model's question, after the requests before it."""
         if not self._screen.is_seen:
             return None
         try:
@@ -298,7 +298,7 @@ class _Asker:
                 left.set()
 
     def _answer_question(self, question: str, choices: Sequence[str], tty: Tty) -> str | None:
-        """Return what the person chooses or types; None if that is nothing."""
+        """Return the person's choice or text, or None for neither."""
         rows = [RenderedLine(inline(line), "title") for line in question.strip().splitlines()]
         rows += [RenderedLine("")] * bool(choices)
         for number, choice in enumerate(choices, 1):

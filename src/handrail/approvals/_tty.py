@@ -15,7 +15,7 @@ _POLL_SECONDS = 0.1
 """Seconds between checks whether the request was withdrawn."""
 _LOCAL_FLAGS = 3
 _MAX_LINE_BYTES = 4096
-"""Bytes of a line that a terminal keeps."""
+"""Bytes a terminal stores for one line."""
 NO_PROMPT = (
     "Not run: this needs the user's approval, and {}. Do what you can without it, and report it at "
     "the end."
@@ -59,10 +59,10 @@ class Tty:
         """Discard what was typed before: it was not an answer to this request."""
         while self._is_ready(0) and os.read(self._fd, _MAX_LINE_BYTES):
             pass
-        termios.tcflush(self._fd, termios.TCIFLUSH)  # and what has no end of line yet
+        termios.tcflush(self._fd, termios.TCIFLUSH)  # and text without a line ending yet
 
     def line(self) -> str:
-        """Return the next whole line that the person types, without its line ending."""
+        """Return the person's next whole line, without its line ending."""
         line = b""
         while not line.endswith(b"\n"):
             while not self._is_ready(_POLL_SECONDS):

@@ -1,7 +1,7 @@
 """Ready-made hooks. Each function returns a ``Hook`` for ``Executor(tools, hooks=[...])``.
 
-List hooks that rewrite calls first. Results pass hooks in reverse order: list ``redact`` after
-hooks that show results to people.
+List rewriting hooks first. Results pass hooks in reverse order: list ``redact`` after hooks showing
+results to people.
 """
 
 from handrail import Hook, StopRun

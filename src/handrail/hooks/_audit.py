@@ -1,4 +1,4 @@
-"""Audit log: one line of JSON for every result, also of refused calls."""
+"""Audit log: one JSON line for every result, including rejected calls."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from handrail.hooks._shared import Clock, canonical
 
 
 def audit(write: Callable[[str], object], *, args: bool = False, clock: Clock = time.time) -> Hook:
-    """Write a line for every result: the time, the call, its outcome, and the length of the text.
+    """Write a line for every result: the time, the call, its outcome, and the text's length.
 
-    A line also has the run, the turn, the principal and the decision of its call. A call whose tool
-    or arguments are wrong was never decided, and has none of these. The arguments are a SHA-256 of
-    their canonical JSON, or complete if ``args`` is true. If ``write`` raises, the result is
-    withheld from the model.
+    A line also has the call's run, turn, principal and decision. A call with a wrong tool or wrong
+    arguments was never decided, and has none of these. The arguments are a SHA-256 of their
+    canonical JSON, or complete if ``args`` is true. If ``write`` raises, the result is withheld
+    from the model.
     """
 
     def after(call: CheckedCall | Call, result: Result) -> Result:
@@ -45,7 +45,7 @@ def _arguments(args: str, *, whole: bool) -> dict[str, str]:
 
 
 def _origin(call: CheckedCall) -> dict[str, str]:
-    """Return the run, the turn, the principal and the decision of a call, if they are known."""
+    """Return a call's run, turn, principal and decision, if known."""
     line = {"run": call.turn.run_id, "turn": call.turn.id}
     if call.turn.principal is not None:
         line["principal"] = call.turn.principal

@@ -1,4 +1,4 @@
-"""Budget: a maximum number of calls."""
+"""Budget: a maximum for calls."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _OTHERS = ""
 
 
 def budget(*, calls: int | None = None, per_tool: Mapping[str, int] = MappingProxyType({})) -> Hook:
-    """Refuse calls over a maximum in total, or over a maximum for one tool.
+    """Reject calls over a maximum in total, or over a maximum for one tool.
 
-    Every call that passes is counted, whatever its result: also one of an unknown tool, or with
-    invalid arguments. A refused call is not counted. Create one hook for each run.
+    Every accepted call is counted, whatever its result, including calls to unknown tools or with
+    invalid arguments. A rejected call is not counted. Create one hook for each run.
     """
     counter = _Budget(calls, per_tool)
     return Hook(before=counter.before, after=counter.after)

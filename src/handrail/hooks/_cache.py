@@ -1,4 +1,4 @@
-"""Cache: recent results of tools that only read, until their data may have changed."""
+"""Cache: recent results from read-only tools, until their data may have changed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def cache(
     except_for: Collection[str] = (),
     clock: Clock = time.monotonic,
 ) -> Hook:
-    """Cache the results of tools that only read, for ``ttl`` seconds; at most ``most`` results.
+    """Cache read-only tools' results for ``ttl`` seconds, at most ``most`` results.
 
     The hook wraps the run of a call: rules and approvals come first, and conflicting calls still
     wait for each other. A result is dropped when a conflicting call begins, and again when it has
     ended. It is used only for the same principal and, if the tool takes a Context, for the same
-    deps and metadata. Failures, results of more than 20,000 characters, and results of calls that
-    asked for more access while they ran are not cached. List tools in ``except_for`` whose results
-    change by themselves, or depend on something else, such as a context variable.
+    deps and metadata. Failures, results over 20,000 characters, and results from calls asking for
+    more access while running are not cached. List tools in ``except_for`` whose results change by
+    themselves, or depend on something else, such as a context variable.
     """
     if most < 1:
         raise ValueError(f"cache(most={most}): must be at least 1.")
@@ -44,7 +44,10 @@ class _Entry(NamedTuple):
     accesses: tuple[Access, ...]
     asked_at: float
     owners: tuple[object, ...]
-    """The objects that the key identifies by id. Held, so that no other object gets their id."""
+    """The objects identified by id in the key.
+
+    Held to keep other objects from getting their ids.
+    """
 
 
 class _CachedResults:
@@ -69,7 +72,7 @@ class _CachedResults:
         return self._recall(call) or await self._run(call, run)
 
     def after(self, call: CheckedCall | Call, result: Result) -> Result:
-        """Drop what a call that asked for more access has changed, or read."""
+        """Drop everything changed or read by a call asking for more access."""
         if isinstance(call, CheckedCall):
             if call.spec.effect != READ:
                 self._drop(call.accesses)
@@ -111,7 +114,7 @@ class _CachedResults:
 
 
 def _key(call: CheckedCall) -> tuple[_Key, tuple[object, ...]]:
-    """Return the key that calls with the same result share, and the objects that it identifies."""
+    """Return the key shared by calls with the same result, and the objects it identifies."""
     tool, turn = call.tool, call.turn
     key = (id(tool), canonical(call), turn.principal)
     if tool is None or not tool.takes_context:

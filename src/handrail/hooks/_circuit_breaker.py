@@ -1,4 +1,4 @@
-"""Circuit breaker: a tool that keeps failing is paused for a while."""
+"""Circuit breaker: a tool failing repeatedly is paused for a while."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BROKEN = frozenset(
 
 @dataclass(slots=True)
 class _Circuit:
-    """The failures in a row of a tool, and when its pause began."""
+    """A tool's failures in a row, and when its pause began."""
 
     failures: int = 0
     since: float = 0.0
@@ -24,11 +24,11 @@ class _Circuit:
 def circuit_breaker(
     *, failures: int = 5, cooldown: float = 30.0, clock: Clock = time.monotonic
 ) -> Hook:
-    """Refuse a tool's calls for ``cooldown`` seconds after this many failures in a row.
+    """Reject a tool's calls for ``cooldown`` seconds after this many failures in a row.
 
-    After the cooldown, one call passes. If it succeeds, all calls pass again; if not, the cooldown
-    starts again. Only failures of the kinds transient, timeout, unknown and bug are counted. The
-    hook wraps the run of a call: list it after ``cache``, so that cached results do not pass it.
+    After the cooldown, one call passes. If it succeeds, all calls pass again. If not, the cooldown
+    starts again. Only the failure kinds transient, timeout, unknown and bug are counted. The hook
+    wraps a call's run: list it after ``cache``, to keep cached results out.
     """
     if failures < 1:
         raise ValueError(f"circuit_breaker(failures={failures}): must be at least 1.")
@@ -50,7 +50,7 @@ class _ToolCircuits:
             wait = circuit.since + self._cooldown - now
             if wait > 0:
                 return _refusal(call, circuit.failures, wait)
-            circuit.since = now  # this call is the probe; if it never ends, a later one is
+            circuit.since = now  # this call is the probe, or a later one if it never ends
         result = await run()
         self._learn(call.name, result)
         return result

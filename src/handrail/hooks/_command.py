@@ -19,7 +19,7 @@ from handrail.hooks._shared import refuse
 
 MAX_ANSWER_BYTES = 1 << 20
 _PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "USER")
-"""Environment variables that the program gets."""
+"""Environment variables for the program."""
 _TOO_LONG = f"The hook printed more than {MAX_ANSWER_BYTES:,} bytes."
 
 
@@ -27,10 +27,10 @@ def command(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Hoo
     """Run a program before every call.
 
     It receives ``{"id": …, "name": …, "args": {…}}`` on its standard input, never on its command
-    line. The arguments are valid. It prints a JSON object: empty to let the call pass,
-    ``{"deny": "why"}`` to refuse it, or ``{"args": {…}}`` to rewrite it. The call is refused if the
-    program fails, times out or prints anything else. The program gets a few environment variables,
-    and those of ``env``.
+    line. The arguments are valid. It prints a JSON object: empty to let the call pass, ``{"deny":
+    "why"}`` to deny it, or ``{"args": {…}}`` to rewrite it. The call is denied if the program
+    fails, times out or prints anything else. The program gets a few environment variables, and
+    those in ``env``.
     """
     program = shutil.which(argv[0]) if argv else None
     if program is None:

@@ -1,4 +1,4 @@
-"""Frame: mark where a tool's text begins and ends, and that it is data."""
+"""Frame: mark where a tool's text begins and ends, and label it as data."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MARKER_CHARS = 16
 
 
 def frame() -> Hook:
-    """Wrap the text of each result in a frame that names the tool and says that it is data.
+    """Wrap each result's text in a frame naming the tool and labeling the text as data.
 
-    A text cannot close its own frame: the closing line has a marker that the text does not have.
-    The same call and text get the same marker, so that prompt caches stay valid. Images, files,
-    ``data``, refusals and handrail's own messages are not changed. List it before other hooks:
-    results pass hooks in reverse order, and this one should see them last.
+    A text cannot close its own frame: the closing line has a marker missing from the text. The same
+    call and text get the same marker, to keep prompt caches valid. Images, files, ``data``,
+    refusals and handrail's own messages stay unchanged. List it before other hooks: results pass
+    hooks in reverse order, and this one should see them last.
     """
 
     def after(call: CheckedCall | Call, result: Result) -> Result:
@@ -49,7 +49,7 @@ def _is_ours(result: Result, failure: Failure) -> bool:
 
 
 def _make_marker(call_id: str, result: Result) -> str:
-    """Return letters and digits that do not occur in the text; equal for equal call and text."""
+    """Return letters and digits missing from the text, equal for equal call and text."""
     text = "\0".join([result.text, *(part.text for part in result.parts if isinstance(part, Text))])
     return next(
         marker for salt in count() if (marker := _digest(f"{call_id}\0{salt}\0{text}")) not in text

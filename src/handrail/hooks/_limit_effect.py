@@ -1,4 +1,4 @@
-"""Effect limit: refuse calls of tools whose effect is above a ceiling."""
+"""Effect limit: reject calls to tools whose effect is above a ceiling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ALLOWED = {
 
 
 def limit_effect(*, ceiling: Effect = READ) -> Hook:
-    """Refuse calls of tools whose effect is above the ceiling."""
+    """Reject calls to tools whose effect is above the ceiling."""
 
     def before(call: CheckedCall) -> CheckedCall | Result:
         effect = call.spec.effect

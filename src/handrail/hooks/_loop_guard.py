@@ -1,4 +1,4 @@
-"""Loop guard: refuse a call that a model repeats although it fails, or brings nothing new."""
+"""Loop guard: reject a call a model repeats despite failures, or without new results."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _MAX_OWNERS = 1_000
 
 
 def loop_guard(*, most: int = 3, repeats: int | None = 3, except_for: Collection[str] = ()) -> Hook:
-    """Refuse a call that is repeated in a row with the same name and arguments.
+    """Reject a call repeated in a row with the same name and arguments.
 
-    A call that has failed ``most`` times is refused. A call with an unknown tool or invalid
+    A call is rejected after failing ``most`` times. A call with an unknown tool or invalid
     arguments is counted too: after the limit, the model gets the guard's refusal in place of the
-    first message. A call that waits for approval is not counted.
+    first message. A call waiting for approval is not counted.
 
-    A call that has succeeded ``repeats`` times has a note to the model in its last result, and is
-    refused from then on. Each principal and each run has its own count. A tool that only reads is
-    counted as long as its result stays the same. With ``repeats=None``, successes are not counted.
+    After ``repeats`` successes, a call's last result has a note to the model, and further calls are
+    rejected. Each principal and each run has its own count. A read-only tool is counted as long as
+    its result stays the same. With ``repeats=None``, successes are not counted.
 
-    Another call in between resets both counts. List tools in ``except_for`` that are meant to be
-    called until something happens.
+    Another call in between resets both counts. In ``except_for``, list tools meant to be called
+    until something happens.
     """
     if most < 1 or (repeats is not None and repeats < 1):
         raise ValueError(f"loop_guard(most={most}, repeats={repeats}): must be at least 1.")
@@ -39,12 +39,12 @@ class _Repetitions:
         self._repeats = repeats
         self._free = free
         self._last: tuple[str, str] | None = None
-        """Name and arguments of the last call."""
+        """The last call's name and arguments."""
         self._running: set[str] = set()
         """The keys under which it has no result yet. A hook can rewrite everything else."""
         self._failures = 0
         self._successes: OrderedDict[tuple[str | None, str], _Success] = OrderedDict()
-        """By principal and run: a call of one of them is none of another."""
+        """By principal and run: each has its own calls."""
 
     def before(self, call: CheckedCall) -> CheckedCall | Result:
         if call.name in self._free:
@@ -88,7 +88,7 @@ class _Repetitions:
         )
 
     def _after_refusal(self, call: Call, result: Result) -> Result:
-        """Count a call that failed the check, which ``before`` did not see."""
+        """Count a call rejected by the check, which ``before`` did not see."""
         cancelled = result.failure is not None and result.failure.kind is FailureKind.CANCELLED
         if call.name in self._free or cancelled:
             return result
@@ -99,7 +99,7 @@ class _Repetitions:
         return result
 
     def _note(self, call: CheckedCall | Call) -> None:
-        """Reset the count of failures if this call differs from the last one."""
+        """Reset the failure count if this call differs from the last one."""
         this = (call.name, canonical(call))
         if this != self._last:
             self._last, self._failures = this, 0
@@ -107,7 +107,7 @@ class _Repetitions:
 
 
 class _Success(NamedTuple):
-    """The last call of a principal in a run, its successes in a row, and its result."""
+    """A principal's last call in a run, its successes in a row, and its result."""
 
     call: tuple[str, str]
     times: int
@@ -137,7 +137,7 @@ def _refuse_repeated(call: CheckedCall, repeats: int) -> Result:
 
 
 def _warn(call: CheckedCall, result: Result, successes: int) -> Result:
-    """Return a result with a note that the call was repeated."""
+    """Return a result with a note about the repeated call."""
     often = plural(successes, "time")
     note = f"[Note: this call of {quote_name(call)} ran {often} in a row. Do not repeat it.]"
     parts = (*result.parts, Text(note)) if result.parts else ()

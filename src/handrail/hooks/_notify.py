@@ -1,4 +1,4 @@
-"""Notify people that a call waits for approval: a POST with its grade and a link, no content."""
+"""Notify people about a call waiting for approval: a POST with its grade and a link, no content."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def notify(
     text: Callable[[Pending], str] | None = None,
     timeout: float = 5.0,
 ) -> Hook:
-    """Send a POST to a webhook for every call that waits for approval.
+    """Send a POST to a webhook for every call waiting for approval.
 
-    It has JSON with ``text``, ``grade``, ``run`` and ``link``, and nothing of the call. A webhook
-    that fails is logged, and changes no result. A run that parks again may notify again.
+    It has JSON with ``text``, ``grade``, ``run`` and ``link``, and nothing from the call. A failing
+    webhook is logged, and changes no result. A run parking again may notify again.
 
     Args:
-        url: The webhook, of ``https`` or of this machine.
-        link: Returns the page of a request, such as its page in the console.
+        url: The webhook, with ``https`` or on this machine.
+        link: Returns a request's page, such as its console page.
         text: Returns the text for people. Default: the grade and the link.
         timeout: Seconds until the webhook is given up.
     """

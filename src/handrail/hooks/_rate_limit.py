@@ -1,4 +1,4 @@
-"""Rate limit: refuse calls of a tool that was called too often."""
+"""Rate limit: reject calls to a tool called too often."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from handrail import CheckedCall, FailureKind, Hook, Result
 from handrail.hooks._shared import Clock, plural, quote_name, refuse, tenths
 
 _MAX_TOOLS = 1000
-"""Tools to remember. After that, those without recent calls are dropped."""
+"""Tools to remember. Beyond this, those without recent calls are dropped."""
 
 
 def rate_limit(
@@ -21,10 +21,10 @@ def rate_limit(
     per_tool: Mapping[str, int] = MappingProxyType({}),
     clock: Clock = time.monotonic,
 ) -> Hook:
-    """Allow ``calls`` calls of each tool in any period of ``seconds``. Refuses others; never waits.
+    """Allow ``calls`` calls to each tool in any period of ``seconds``. Rejects others, never waits.
 
-    ``per_tool`` has other limits for some tools. A refused call is not counted, nor is one that
-    failed the check.
+    ``per_tool`` has other limits for some tools. A rejected call is not counted, nor is one failing
+    the check.
     """
     if min(calls, *per_tool.values(), seconds) <= 0:
         raise ValueError("rate_limit: calls, per_tool and seconds must be greater than 0.")

@@ -18,11 +18,11 @@ _Part: TypeAlias = Text | Image | File
 def redact(
     *, values: Iterable[str] = (), patterns: Iterable[str] = (), mark: str = "[redacted]"
 ) -> Hook:
-    """Replace secrets by a mark: exact values, and matches of regular expressions.
+    """Replace secrets by a mark: exact values, and regular expression matches.
 
-    Applies to text, data, file names, and a failure's message and detail, but not to the bytes of
-    images and files. Results pass hooks in reverse order: list it after hooks that show results to
-    people, such as ``audit``.
+    Applies to text, data, file names, and a failure's message and detail, but not to image and file
+    bytes. Results pass hooks in reverse order: list it after hooks showing results to people, such
+    as ``audit``.
     """
     exact = sorted({form for value in values for form in _forms(value)}, key=len, reverse=True)
     secrets = [re.compile("|".join(map(re.escape, exact)))] if exact else []
@@ -38,7 +38,7 @@ def redact(
 
 
 def _forms(value: str) -> tuple[str, ...]:
-    """Return the spellings of a value: in text, and in JSON with and without ASCII escapes."""
+    """Return a value's spellings: in text, and in JSON with and without ASCII escapes."""
     return value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]
 
 

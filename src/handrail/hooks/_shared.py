@@ -12,27 +12,27 @@ from handrail import Call, CheckedCall, FailureKind, Result
 Clock: TypeAlias = Callable[[], float]
 """Returns the time, in seconds."""
 Next: TypeAlias = Callable[[], Awaitable[Result]]
-"""Runs the call that a hook wraps."""
+"""Runs the call wrapped by a hook."""
 
 REFUSED_BY = "refused_by"
-"""The key of a refusal's metadata that names the hook."""
+"""The key in a refusal's metadata with the hook's name."""
 _MAX_NAME_CHARS = 80
 
 
 def refuse(call: CheckedCall | Call, kind: FailureKind, message: str, *, by: str) -> Result:
-    """Return a refusal of a call. Its metadata and its detail name the hook."""
+    """Return a call's refusal. Its metadata and its detail name the hook."""
     hook = f"handrail.hooks.{by}"
     refusal = Result.fail(call.id, kind, message, f"refused by {hook}")
     return refusal._replace(metadata={REFUSED_BY: hook})
 
 
 def was_refused(result: Result) -> bool:
-    """Return whether one of the ready-made hooks refused the call, so that no tool ran."""
+    """Return whether a ready-made hook rejected the call before any tool ran."""
     return REFUSED_BY in result.metadata
 
 
 def as_sent(call: CheckedCall | Call) -> Call:
-    """Return the call itself, with the name that the model used."""
+    """Return the call itself, with the model's name for its tool."""
     return call.call if isinstance(call, CheckedCall) else call
 
 
@@ -43,7 +43,7 @@ def quote_name(call: CheckedCall | Call) -> str:
 
 
 def canonical(call: CheckedCall | Call) -> str:
-    """Return a call's arguments as text that does not depend on key order or whitespace."""
+    """Return a call's arguments as text independent from key order and whitespace."""
     given = as_sent(call).args
     try:
         args = json.loads(given) if isinstance(given, str) else dict(given)

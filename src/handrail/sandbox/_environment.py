@@ -1,4 +1,4 @@
-"""The environment variables of a command: a short safe list, not those of your application."""
+"""A command's environment variables: a short safe list, not your application's."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ _GIT_SETTINGS: Final = {
     "safe.bareRepository": "explicit",
     "diff.autoRefreshIndex": "false",  # the last one: see below
 }
-"""Over the settings of a repository, which name programs, and may be files of the workspace."""
+"""Overrides repository settings, which name programs, and may be workspace files."""
 REFRESHES_INDEX: Final = {"GIT_CONFIG_COUNT": str(len(_GIT_SETTINGS) - 1)}
-"""Omits the last setting. `git diff` then recognizes a file that only has a new time stamp, because
-it refreshes its index. That runs the hook `post-index-change`, if there is one."""
+"""Omits the last setting.
+
+`git diff` then recognizes a file with only a new time stamp, because it refreshes its index. That
+runs the hook `post-index-change`, if there is one.
+"""
 QUIET: Final = {
     "CI": "1",
     "DEBIAN_FRONTEND": "noninteractive",
@@ -64,7 +67,7 @@ OFFLINE: Final = {
 }
 """Without a network, package managers fail at once: they do not try again, for a minute or more."""
 _FOLDERS: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-"""The PATH of a command if no folder of the application's PATH can be trusted."""
+"""A command's PATH if no folder in the application's PATH can be trusted."""
 _PYTHONS: Final = re.compile(r"python|pip|pydoc|[Aa]ctivate")
 _INHERITED: Final = ("HOME", "LANG", "LOGNAME", "TZ", "USER")
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -80,30 +83,30 @@ _STEERS: Final = (
     r"|.*(FLAGS|OPTIONS|OPTS|_LAUNCHER|_HOOKS?|_PLUGINS?|_STARTUP|_WRAPPER)|AR|AS|GNUPGHOME|GOBIN|GOCACHEPROG"
     r"|GOPATH|GOROOT|GOWORK|HGRCPATH|MAGIC|NM|ZDOTDIR"
 )
-"""Variables that make some program run or load something else."""
+"""Variables making some program run or load something else."""
 _OPENS: Final = (
     r"gh[pousr]_\w{20}|github_pat_\w{20}|glpat-[\w-]{16}|sk-[\w-]{16}|xox[abeprs]-[\w-]{8}"
     r"|(AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30}|ya29\.[\w-]{16}|npm_\w{30}|pypi-[\w-]{16}"
     r"|eyJ[\w-]{8,500}\.[\w-]{8,}\.|-----BEGIN [A-Z ]*PRIVATE KEY"
     r"|[a-z][a-z0-9+.-]{0,30}://[^/\s:@]*:[^/\s@]+@"
 )
-"""Values that look like credentials."""
+"""Values resembling credentials."""
 _MAX_VARIABLE_CHARS: Final = 4096
-"""Characters of a value that is passed on. Longer values would take long to check."""
+"""Maximum characters in a passed value. Checking longer ones would take long."""
 
 
 @cache
 def _compile(text: str) -> re.Pattern[str]:
-    """Compile one of the patterns above, when the first command needs it."""
+    """Compile a pattern above, when the first command needs it."""
     return re.compile(text)
 
 
 def base_variables(
     root: str, *, temporary: str, shell: str, offline: bool, own: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the variables of every command, with the few safe ones of your application.
+    """Return the variables for every command, with your application's few safe ones.
 
-    ``own`` has the program folders of the workspace that come first in PATH.
+    ``own`` has the workspace's program folders in front of PATH.
     """
     token = _compile(_OPENS)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
@@ -119,14 +122,14 @@ def base_variables(
         "SHELL": shell,
         "TMPDIR": temporary,
         **({"VIRTUAL_ENV": python.removesuffix("/bin")} if python else {}),
-        "UV_CACHE_DIR": f"{temporary}/uv-cache",  # it needs one that it can write
+        "UV_CACHE_DIR": f"{temporary}/uv-cache",  # it needs a writable one
         **QUIET,
         **(OFFLINE if offline else {"NPM_CONFIG_CACHE": f"{temporary}/npm-cache"}),
     }
 
 
 def program_folders(root: str) -> list[str]:
-    """Return the folders of PATH that no command can write: absolute, outside the workspace."""
+    """Return the PATH folders no command can write: absolute, outside the workspace."""
     trusted = [
         folder
         for folder in _listed_folders()
@@ -136,10 +139,10 @@ def program_folders(root: str) -> list[str]:
 
 
 def find_own_folders(root: str) -> list[str]:
-    """Return the program folders of the workspace that commands use if they cannot write them.
+    """Return the workspace's program folders used by commands if they cannot write them.
 
-    These are `.venv/bin`, and from the application's PATH those of its `VIRTUAL_ENV` and of
-    `node_modules`. A folder that a link leads to is not used: a command could replace the link.
+    These are `.venv/bin`, and from the application's PATH those in its `VIRTUAL_ENV` and in
+    `node_modules`. A folder behind a link is not used: a command could replace the link.
     """
     listed = _listed_folders()
     active = os.environ.get("VIRTUAL_ENV", "").rstrip("/")
@@ -170,16 +173,16 @@ _USUAL_NAMES = frozenset(
     whoami xargs xxd yes yq zcat zip zsh
     """.split()
 )
-"""Programs that commands expect from the system, even where it does not have them."""
+"""Programs commands expect from the system, even where it does not have them."""
 
 
 @lru_cache
 def _replaces_programs(folder: str, _changed_at: int) -> bool:
-    """Return whether a folder that is not in PATH has programs of the system, such as `ls`.
+    """Return whether a folder outside PATH has system programs, such as `ls`.
 
     Rules allow those by name. Python's own programs, and scripts, are what it is there for.
     """
-    names = {"sh"}  # of a folder that cannot be read
+    names = {"sh"}  # for an unreadable folder
     with suppress(OSError):
         names = {entry.name for entry in Path(folder).iterdir()}
     return not names.isdisjoint(_USUAL_NAMES) or any(
@@ -200,7 +203,7 @@ def _is_compiled(path: str) -> bool:
 
 
 def check_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of your application. Raises HandrailError for an invalid one."""
+    """Return your application's variables. Raises HandrailError for an invalid one."""
     for name, value in variables.items():
         if not _compile(_NAME).fullmatch(name):
             raise HandrailError(
@@ -212,7 +215,7 @@ def check_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def safe_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Drop variables that steer programs or hold credentials, before the next command."""
+    """Drop variables steering programs or holding credentials, before the next command."""
     valid_name, steers, token = map(_compile, (_NAME, _STEERS, _OPENS))
     return {
         name: value

@@ -1,4 +1,4 @@
-"""Names in `.git` that git obeys: settings, hooks, and files that lead to other settings."""
+"""Names in `.git` obeyed by git: settings, hooks, and files leading to other settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HELD: Final = [row for row in OBEYED_NAMES if row.held != "never" and row.parts
 _MODULES: Final = ".git/modules"
 _WORKTREES: Final = ".git/worktrees"
 _MAX_WORKTREES: Final = 50
-"""Worktrees whose files are held one by one. Of more, their whole folder is."""
+"""Worktrees whose files are protected one by one. For more, their whole folder is."""
 Reserved: TypeAlias = Literal["", "folder", "file", "removed"]
 """What happens to a missing name while a command runs: nothing, or a placeholder is there, or it is
 removed after the command. Not every repository can have every placeholder."""
@@ -35,10 +35,10 @@ class GitName(NamedTuple):
 
 
 def list_git_names(root: str) -> Iterator[GitName]:
-    """Yield what to protect of the repository in a workspace.
+    """Yield what to protect in a workspace's repository.
 
-    A workspace without one has its name reserved: git would obey a new one. An empty folder is
-    such a placeholder, of another command.
+    A workspace without one has its name reserved: git would obey a new one. An empty folder is such
+    a placeholder, from another command.
     """
     if file_type(f"{root}/.git") != stat.S_IFDIR or not has_entries(f"{root}/.git"):
         yield GitName(".git", "folder", refuses_link=True)
@@ -54,7 +54,7 @@ def list_git_names(root: str) -> Iterator[GitName]:
 
 
 def _list_module_names(root: str) -> Iterator[GitName]:
-    """Yield the settings and hooks of submodules. A link is protected itself."""
+    """Yield submodule settings and hooks. A link is protected itself."""
     modules = None if _is_link(f"{root}/{_MODULES}") else list_modules(root, _MODULES)
     if modules is None:
         yield GitName(_MODULES, refuses_link=True)
@@ -71,7 +71,7 @@ def _list_module_names(root: str) -> Iterator[GitName]:
 
 
 def _list_worktree_names(root: str) -> Iterator[GitName]:
-    """Yield the files that lead a linked worktree, wherever it is, to its settings."""
+    """Yield the files leading a linked worktree, wherever it is, to its settings."""
     try:
         with os.scandir(f"{root}/{_WORKTREES}") as scanned:
             entries = sorted(entry.name for entry in islice(scanned, _MAX_WORKTREES + 1))
@@ -103,12 +103,12 @@ def has_entries(path: str) -> bool:
             return next(scanned, None) is not None
     except FileNotFoundError:
         return os.path.lexists(path)
-    except OSError:  # a file, or a folder that cannot be read
+    except OSError:  # a file, or an unreadable folder
         return True
 
 
 def file_type(path: str) -> int:
-    """Return the type of a file, without following a link; 0 if there is none."""
+    """Return a file's type, without following a link, or 0 if there is none."""
     try:
         return stat.S_IFMT(os.lstat(path).st_mode)
     except OSError:

@@ -1,4 +1,4 @@
-"""The user's git settings that commands can see: an identity, but no tokens, helpers or aliases."""
+"""The user's git settings visible to commands: an identity, but no tokens, helpers or aliases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def write_git_settings(file: Path, *, root: str, path: str) -> str:
-    """Write a reduced git configuration of the user, and return the path of the file.
+    """Write a reduced copy of the user's git configuration, and return its path.
 
     Args:
         file: The file, which is empty without git or settings.
@@ -53,7 +53,7 @@ def _read_git_settings(root: str, path: str) -> str:
 
 
 def _format(key: str, separator: str, value: str) -> str:
-    """Return a setting as lines of a configuration file. Without a value it means true."""
+    """Return a setting as configuration file lines. Without a value it means true."""
     section, _, name = key.partition(".")
     given = f' = "{value.translate(_ESCAPES)}"' if separator else ""
     return f"[{section}]\n\t{name}{given}\n"

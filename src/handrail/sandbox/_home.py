@@ -1,4 +1,4 @@
-"""The part of the home folder that commands can read: what tools need, and nothing else."""
+"""The readable part of the home folder: only what tools need."""
 
 from __future__ import annotations
 
@@ -36,17 +36,20 @@ NEEDED: Final = """
     .swiftly .tfenv .virtualenvs .volta .yarn/berry .yarn/cache anaconda3 go/bin go/pkg mambaforge
     micromamba miniconda3 miniforge3 sdk
 """.split()
-"""Toolchains, installed programs, and caches that tools read. No settings: package managers keep
-tokens in them. If a tool keeps tokens beside its programs, only some of its folders are named."""
+"""Toolchains, installed programs, and caches tools read.
+
+No settings: package managers store tokens in them. If a tool stores tokens beside its programs,
+only some folders are named.
+"""
 _SHARED_PREFIXES: Final = ("", ".local", ".npm-global", ".npm-packages")
-"""Folders that are more than a toolchain, although they have a `bin`."""
+"""Folders larger than a toolchain, although they have a `bin`."""
 _SYSTEM: Final = ("/dev", "/etc", "/proc", "/run", "/sys", "/usr")
 """System users may have their home folders here. Those are shared, and stay visible."""
 _MAX_LINE_BYTES: Final = 4096
 
 
 def find_homes() -> tuple[str, ...]:
-    """Return the real paths of the user's home folders: by ``HOME``, and by the user's id.
+    """Return the user's real home folders: by ``HOME``, and by the user's id.
 
     They differ if a program was started for another user, for example with ``sudo``.
     """
@@ -86,23 +89,23 @@ def _find_home_in(folder: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class HomeView:
-    """The home folders, and what is shown of them at one moment."""
+    """The home folders, and their shown part at one moment."""
 
     hidden: tuple[str, ...]
-    """Real paths of home folders. None is inside another."""
+    """Real home folder paths. None is inside another."""
     shown: tuple[tuple[str, str], ...]
-    """Paths in them, and the real paths that are shown there. None is inside another."""
+    """Paths in them, and the real paths shown there. None is inside another."""
 
 
 class HomeFolder:
-    """The home folders, as a workspace and the options of a sandbox need them.
+    """The home folders, as needed by a workspace and a sandbox's options.
 
     Args:
-        root: The workspace. The repository that it belongs to is shown.
-        written: Folders that commands can write. They are shown anyway.
-        readable: Paths that your application shows, in addition.
-        folders: The folders of PATH.
-        git_file: Where to write the git settings that take the place of ``.gitconfig``.
+        root: The workspace. Its repository is shown.
+        written: Folders writable for commands. They are shown anyway.
+        readable: Paths your application shows, in addition.
+        folders: The folders in PATH.
+        git_file: Where to write the git settings replacing ``.gitconfig``.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class HomeFolder:
             write_git_settings, git_file, root=root, path=os.pathsep.join(folders)
         )
         self.hidden = _find_hidden(homes, (*written, *readable))
-        """The outermost home folders of which only a part is shown."""
+        """The outermost home folders shown only in part."""
         self._written = written
         needed = [
             *(f"{home}/{name}" for home in homes for name in NEEDED),
@@ -140,14 +143,14 @@ class HomeFolder:
         return self._write_git_settings()
 
     def view(self) -> HomeView:
-        """Return what to show of the home folders, as of now."""
+        """Return what to show from the home folders, as of now."""
         state = [_modified(folder) for folder in self._watched]
         if state != self._state:
             self._state, self._view = state, HomeView(self.hidden, tuple(self._find_shown()))
         return self._view
 
     def _find_shown(self) -> Iterator[tuple[str, str]]:
-        """Yield the outermost wanted paths that exist, each with its real path."""
+        """Yield the outermost existing wanted paths, each with its real path."""
         own, taken = f"{self._user_home}/.gitconfig", list[str]()
         if _is_in(own, self.hidden) and not _is_in(own, self._written):
             taken.append(own)
@@ -155,15 +158,15 @@ class HomeFolder:
         for path in self._wanted:
             real = os.path.realpath(path)
             known = _is_in(path, (*taken, *self._written))
-            # a command could replace what it can write by a link to another place
-            # unlike pathlib, this skips a folder that the user may not enter
+            # a command could replace what it can write by a link to another place; unlike pathlib,
+            # this skips a folder the user may not enter
             if not known and os.path.exists(real) and not _is_in(real, self._written):  # noqa: PTH110
                 taken.append(path)
                 yield path, real
 
 
 def _find_hidden(homes: Sequence[str], opened: Collection[str]) -> tuple[str, ...]:
-    """Return the outermost home folders, except those that are opened as a whole."""
+    """Return the outermost home folders, except those opened as a whole."""
     closed = [home for home in homes if not _is_in(home, opened)]
     return tuple(home for home in closed if not _is_within(home, closed))
 
@@ -184,7 +187,7 @@ def _is_within(path: str, homes: Iterable[str]) -> bool:
 
 
 def _program_folder(folder: str, homes: Sequence[str]) -> str:
-    """Return the whole folder of a toolchain for its `bin`; otherwise the folder itself."""
+    """Return a toolchain's whole folder for its `bin`, otherwise the folder itself."""
     above, _, name = folder.rstrip("/").rpartition("/")
     shared = {os.path.normpath(f"{home}/{prefix}") for home in homes for prefix in _SHARED_PREFIXES}
     own = name in ("bin", "sbin") and above not in shared and os.path.lexists(f"{above}/lib")
@@ -192,7 +195,7 @@ def _program_folder(folder: str, homes: Sequence[str]) -> str:
 
 
 def _repository_paths(root: str, homes: Sequence[str]) -> Iterator[str]:
-    """Yield the repository that a workspace is in: its top folder, and that of a worktree."""
+    """Yield a workspace's repository: its top folder, and a worktree's."""
     above = [str(folder) for folder in (Path(root), *Path(root).parents)]
     tops = (top for top in above if _is_within(top, homes) and has_entries(f"{top}/.git"))
     for top in islice(tops, 1):
@@ -202,9 +205,9 @@ def _repository_paths(root: str, homes: Sequence[str]) -> Iterator[str]:
 
 
 def _worktree_paths(top: str) -> Iterator[str]:
-    """Yield the folder that a worktree shares with its repository.
+    """Yield the folder a worktree shares with its repository.
 
-    A command may have written the `.git` file. So its folder must be where git puts it, inside of a
+    A command may have written the `.git` file. So its folder must be where git puts it, inside a
     repository, and must name the worktree, too. Its other files are not read.
     """
     own = _read_path(f"{top}/.git", top, "gitdir: ")
@@ -216,7 +219,7 @@ def _worktree_paths(top: str) -> Iterator[str]:
 
 
 def _read_path(file: str, folder: str, prefix: str = "") -> str:
-    """Return the real path that the first line of a file names; empty if there is none."""
+    """Return the real path named by a file's first line, or ""."""
     if not os.path.isfile(file):  # noqa: PTH113  as above
         return ""
     with Path(file).open("rb") as opened:

@@ -56,12 +56,12 @@ _NO_HOSTS: Final = "Allowing hosts requires bubblewrap."
 
 
 class LandlockTier:
-    """Runs commands from a thread that restricted itself with Landlock."""
+    """Runs commands from a thread restricted by itself with Landlock."""
 
     hosts: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     own_folders: tuple[str, ...] = ()
-    """None of the workspace: commands can write all of them."""
+    """Empty for the workspace: commands can write all its folders."""
     shares_loopback = False
     opens_hosts = False
     restricts_files = False
@@ -94,7 +94,7 @@ class LandlockTier:
         )
 
     def _list_split(self, code: Sequence[str]) -> list[str]:
-        """Return the folders of the workspace around this program's own code, by name."""
+        """Return the workspace folders around this program's own code, by name."""
         root = self._setup.root
         above = {folder for path in code for folder in folders_above(path)}
         names = sorted(path[len(root) + 1 :] for path in above if is_beneath(path, root))
@@ -162,12 +162,12 @@ class LandlockTier:
         return landlock.run_restricted(work, [self._current_ruleset()], self._filter)
 
     def _git_variables(self) -> dict[str, str]:
-        """Return the variable that replaces the user's git settings, if the home is hidden."""
+        """Return the variable replacing the user's git settings, if the home is hidden."""
         home = self._setup.home
         return {"GIT_CONFIG_GLOBAL": home.git_settings} if home.hidden else {}
 
     def _current_ruleset(self) -> int:
-        """Return the ruleset; make a new one if a folder with hidden entries has changed."""
+        """Return the ruleset, making a new one if a folder with hidden entries has changed."""
         secret, view = self._setup.find_secrets(), self._setup.home.view()
         code = self._setup.find_own_code().kept
         hidden = [*view.hidden, _DEVICE_FOLDER]
@@ -196,8 +196,8 @@ class LandlockTier:
     ) -> Iterator[tuple[str, int]]:
         """Yield what commands can write: all but this program's own code.
 
-        A right to a folder is one to everything in it. So the folders around the code cannot be
-        written themselves, and each of their other entries has its own rule.
+        A right to a folder is one to everything inside. So the folders around the code cannot be
+        written themselves, and each other entry has its own rule.
         """
         for top in (*self._setup.written, self._temporary, *_DEVICES):
             inside = [path for path in code if is_beneath(path, top)]
@@ -210,7 +210,7 @@ class LandlockTier:
 
 
 class _Ruleset:
-    """A ruleset of the kernel, and the state that it was made from."""
+    """A kernel ruleset, and the state it was made from."""
 
     def __init__(self, state: object, fd: int) -> None:
         self.state = state
@@ -219,7 +219,7 @@ class _Ruleset:
 
 
 def make_report(version: int, *, has_rules: bool = False) -> Report:
-    """Return what this version of Landlock enforces."""
+    """Return what this Landlock version enforces."""
     by_rules = (_BY_RULES,) if has_rules else ()
     signals = () if version >= _SCOPES_VERSION else (_SIGNALS,)
     return Report("landlock", _ON, (*_OPEN, *by_rules, *signals))

@@ -1,4 +1,4 @@
-"""Files of a workspace that are used outside the sandbox: Python code, and databases of runs."""
+"""Workspace files used outside the sandbox: Python code, and run databases."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from handrail.sandbox._values import SandboxUnavailable
 
 _MAX_DEPTH: Final = 4
 _MAX_FOLDERS: Final = 1_000
-"""Folders that are searched for environments before each command."""
+"""Folders searched for environments before each command."""
 _MAX_ENTRIES: Final = 10_000
-"""Entries of a folder that are read."""
+"""Entries read from a folder."""
 _SKIPPED: Final = frozenset([".git", "node_modules", "__pycache__", "site-packages"])
 
 
 class OwnCode(NamedTuple):
-    """Paths in a workspace that this process imports code from."""
+    """Paths in a workspace from which this process imports code."""
 
     kept: tuple[str, ...] = ()
-    """Real paths that exist."""
+    """Existing real paths."""
     missing: tuple[str, ...] = ()
-    """Names that do not exist yet, in folders that do."""
+    """Missing names, in existing folders."""
 
 
 def find_own_code(root: str, opened: Collection[str]) -> OwnCode:
-    """Return the code of this process in a workspace, except names that stay writable.
+    """Return this process's code in a workspace, except names left writable.
 
-    Raises SandboxUnavailable for code that is found through a link: a command could replace it.
+    Raises SandboxUnavailable for code found through a link: a command could replace it.
     """
     free = [f"{root}/{name}" for name in opened]
     for path in list_code_folders():
@@ -85,13 +85,13 @@ class _Listing(NamedTuple):
     is_environment: bool
     folders: tuple[str, ...]
     databases: tuple[str, ...]
-    """Files with the name of a database."""
+    """Files with a database name."""
 
 
 class OwnFileSearch:
-    """Finds Python environments and databases of runs in a workspace.
+    """Finds Python environments and run databases in a workspace.
 
-    Unchanged folders are listed once. It remembers what it has found: a command could hide that
+    Unchanged folders are listed once. It remembers what it has found: a command could hide it
     behind many other folders.
     """
 
@@ -122,7 +122,7 @@ class OwnFileSearch:
         self._known = listings
 
     def _list(self, folder: str) -> _Listing | None:
-        """Return what is in a folder; None if it is gone or cannot be read."""
+        """Return a folder's listing, or None if it is missing or unreadable."""
         try:
             about = os.lstat(folder)
             state = about.st_dev, about.st_ino, about.st_mtime_ns, about.st_ctime_ns
@@ -151,10 +151,10 @@ def _is_environment(folder: str) -> bool:
 
 
 def hold_database(path: str) -> list[str]:
-    """Return a database with the files beside it, and create those that are missing.
+    """Return a database with the files next to it, creating missing ones.
 
-    They stay: SQLite may have opened one, and would lose what it writes if it were removed. Empty
-    ones change nothing.
+    They stay: SQLite may have opened one, and would lose its writes if it were removed. Empty ones
+    change nothing.
     """
     held = [path]
     for name in (f"{path}{end}" for end in BESIDE_DATABASE):

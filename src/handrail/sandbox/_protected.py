@@ -1,4 +1,4 @@
-"""Files in a workspace that programs outside execute or trust, and secrets in the home folder."""
+"""Workspace files that programs outside execute or trust, and secrets in the home folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMES: Final = [row for row in OBEYED_NAMES if row.held != "never"]
 exist. The others are not: a mount point for each would appear in every `ls` and `*`."""
 _HELD: Final = [row for row in _NAMES if row.parts[0] != ".git"]
 MAX_RESTRICTED: Final = 1_000
-"""Files that rules restrict, as mounts. More make each command slow to start."""
+"""Files restricted by rules, as mounts. More make each command slow to start."""
 SECRETS: Final = """
     .aws .azure .bash_history .boto .cargo/credentials .cargo/credentials.toml
     .claude/.credentials.json .codex/auth.json .config/BraveSoftware .config/chromium
@@ -31,7 +31,7 @@ SECRETS: Final = """
     .password-store .pgpass .psql_history .pypirc .python_history .s3cfg .sqlite_history .ssh
     .terraform.d/credentials.tfrc.json .thunderbird .vault-token .zsh_history
 """.split()
-"""Paths in the home folder that commands cannot read."""
+"""Paths in the home folder unreadable for commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +39,33 @@ class ProtectedPaths:
     """The paths to protect at one moment. Equal values need equal mounts."""
 
     kept: tuple[str, ...]
-    """Real paths that are read-only."""
+    """Read-only real paths."""
     missing: tuple[str, ...]
-    """Names in the workspace that commands cannot create."""
+    """Names commands cannot create in the workspace."""
     secret: tuple[str, ...]
-    """Real paths that commands cannot read."""
+    """Real paths commands cannot read."""
     hidden: tuple[str, ...] = ()
-    """Real paths in writable folders that a rule hides from this command."""
+    """Real paths in writable folders hidden from this command by a rule."""
     files: tuple[str, ...] = ()
-    """Missing names that are small files until the command ends: git rejects a folder."""
+    """Missing names held by small files until the command ends: git rejects a folder."""
     removed: tuple[str, ...] = ()
-    """Missing names that are removed after the command, if it creates them."""
+    """Missing names to remove after the command, if it creates them."""
     opened: tuple[str, ...] = ()
-    """Real paths of folders that are writable for this command only."""
+    """Real folder paths writable for this command only."""
 
 
 def is_beneath(path: str, folder: str) -> bool:
-    """Return whether a path is in a folder, or is that folder. Both are real and absolute."""
+    """Return whether a path is a folder or inside it. Both are real and absolute."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def folders_above(path: str) -> list[str]:
-    """Return the folders that an absolute path is in."""
+    """Return the folders containing an absolute path."""
     return [path[:at] or "/" for at, letter in enumerate(path) if letter == "/"]
 
 
 def list_protected_names(opened: Collection[str]) -> tuple[str, ...]:
-    """Return the names that are protected in any workspace, except those that stay writable."""
+    """Return the names protected in every workspace, minus the writable ones."""
     names = (row.name for row in _NAMES)
     return tuple(name for name in names if not any(is_beneath(name, other) for other in opened))
 
@@ -80,8 +80,8 @@ def find_protected(
 ) -> ProtectedPaths:
     """Return the paths to protect. Raises SandboxUnavailable for a link at a reserved name.
 
-    ``besides`` are more real paths to keep, ``reserved`` more names that commands cannot create.
-    If the root itself is read-only, nothing in it needs more.
+    ``besides`` are more real paths to protect, ``reserved`` more names commands cannot create. If
+    the root itself is read-only, nothing inside needs more.
     """
     if root in besides:
         return ProtectedPaths((root,), (), tuple(secret))
@@ -135,7 +135,7 @@ def _paths_of_git(root: str, opened: Collection[str], kept: Collection[str]) -> 
 
 
 def has_index_hook(root: str, folder: str) -> bool:
-    """Return whether a hook may run when git writes the index of a folder's repository.
+    """Return whether a hook may run when git writes a folder's repository index.
 
     The index of a repository around the workspace cannot be written.
     """
@@ -153,7 +153,7 @@ def has_index_hook(root: str, folder: str) -> bool:
 
 
 def _link_target(root: str, name: str, *, refused: bool) -> list[str]:
-    """Return where a link leads, if that is in the workspace; a link cannot be protected."""
+    """Return a link's target, if it is in the workspace. A link cannot be protected."""
     if refused:
         raise SandboxUnavailable(
             f"{name} in the workspace is a symbolic link, which a command could replace. "
@@ -170,10 +170,9 @@ def find_restricted(
     *,
     masked: Collection[str],
 ) -> tuple[list[str], list[str]]:
-    """Return the real paths in writable folders that rules hide, and those that they protect.
+    """Return the real paths in writable folders hidden by rules, and those protected by them.
 
-    A path that does not exist or is masked needs nothing. One that leads elsewhere can be read
-    there anyway.
+    A missing or masked path needs nothing. One leading elsewhere can be read there anyway.
     """
     found: dict[Restriction, list[str]] = {"hidden": [], "read-only": []}
     for name, restriction in restricted.items():
@@ -192,7 +191,7 @@ def find_restricted(
 
 
 def outermost(paths: Iterable[str]) -> list[str]:
-    """Return paths without those inside of others."""
+    """Return paths without those inside others."""
     outer: list[str] = []
     for path in sorted(set(paths), key=lambda path: path.split("/")):
         if not outer or not is_beneath(path, outer[-1]):
@@ -201,7 +200,7 @@ def outermost(paths: Iterable[str]) -> list[str]:
 
 
 def find_kept(root: str, named: Collection[str]) -> list[str]:
-    """Return the real paths in a workspace that must stay unchanged."""
+    """Return the workspace's real paths to preserve unchanged."""
     real = [os.path.realpath(path) for path in named]
     for name, path in zip(named, real, strict=True):
         if path != root and is_beneath(root, path):
@@ -224,7 +223,7 @@ def find_kept(root: str, named: Collection[str]) -> list[str]:
 
 
 def find_links(path: str) -> set[str]:
-    """Return the links that a path passes through, by their real paths."""
+    """Return the links on a path, by their real paths."""
     links: set[str] = set()
     todo = [Path(path)]
     while todo:
@@ -239,13 +238,13 @@ def find_links(path: str) -> set[str]:
 
 
 def list_secret_names(root: str, masked: Iterable[str]) -> list[str]:
-    """Return where secrets may be: in the home folder, and the paths that are masked."""
+    """Return possible secret locations: in the home folder, and the masked paths."""
     home = os.path.expanduser("~")  # noqa: PTH111  without a home folder, pathlib would raise
     return [*(f"{home}/{name}" for name in SECRETS), *(f"{Path(root, name)}" for name in masked)]
 
 
 def find_secrets(named: Iterable[str], written: Collection[str]) -> list[str]:
-    """Return the real paths that no command can read: existing ones without writable folders."""
+    """Return the real paths no command can read: existing ones without writable folders."""
     real = sorted({os.path.realpath(path) for path in named if file_type(path)})
     return [
         path

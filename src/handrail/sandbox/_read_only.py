@@ -1,4 +1,4 @@
-"""Runs a program, such as a search, that can only read the files in one folder."""
+"""Runs a program, such as a search, with read access to only one folder's files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from handrail.sandbox._values import GIB
 
 _LIBRARIES = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/ld.so.conf")
 _MAX_MEMORY_BYTES = 2 * GIB
-"""A file of a single line, for example, may have to fit into memory."""
+"""A single-line file, for example, may have to fit into memory."""
 
 
 class Reader:
-    """A running program that only reads. Always call `kill` when you are done with it."""
+    """A running read-only program. Always call `kill` when you are done with it."""
 
     def __init__(self, running: Process) -> None:
         self._running = running
@@ -38,16 +38,16 @@ class Reader:
 def start_read_only(
     argv: Sequence[str], *, root: str, cwd_fd: int, keep: Sequence[int] = ()
 ) -> Reader:
-    """Start a program that can read the files in `root` and its own libraries.
+    """Start a program with read access to the files in `root` and its own libraries.
 
-    It has no input, writes nothing and has no network, as far as the kernel can enforce that: with
-    Landlock for files, if available, and a system call filter. Its memory is limited.
+    It has no input, writes nothing and has no network, if the kernel can enforce it: with Landlock
+    for files, if available, and a system call filter. Its memory is limited.
 
     Args:
-        argv: The program and its arguments; the program is an absolute path.
-        root: The folder that it can read.
-        cwd_fd: The open folder that it starts in.
-        keep: Open files that it inherits, under the same numbers.
+        argv: The program, as an absolute path, and its arguments.
+        root: Its readable folder.
+        cwd_fd: Its open starting folder.
+        keep: Open files it inherits, under the same numbers.
     """
     program = os.path.realpath(argv[0])
     with Pipes() as pipes:
@@ -78,7 +78,7 @@ def start_read_only(
 
 @contextmanager
 def _open_rules(root: str, program: str) -> Generator[list[int]]:
-    """Open rules that allow only reading; no rules if the kernel does not support them."""
+    """Open rules allowing only reading, or no rules if the kernel does not support them."""
     version = syscalls.landlock_version()
     allowed = [(path, landlock.READ) for path in (root, program, *_LIBRARIES)]
     allowed.append(("/dev/null", landlock.WRITE))

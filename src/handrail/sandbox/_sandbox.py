@@ -1,4 +1,4 @@
-"""The class `Sandbox`: runs commands that the kernel confines to a workspace."""
+"""The class `Sandbox`: runs commands confined to a workspace by the kernel."""
 
 from __future__ import annotations
 
@@ -40,35 +40,35 @@ _OPENED = "hosts that a rule or an approval opens can be reached"
 
 
 class Sandbox:
-    """Runs commands that can write to one folder, without network and without other processes.
+    """Runs commands with write access to one folder, without network and other processes.
 
     Args:
         root: The workspace.
-        tier: The mechanism; "auto" uses bubblewrap, or Landlock if bubblewrap does not work.
-        network: Hosts that a command can reach, as names or as a proxy; none by default.
-        opened: Returns more hosts that commands can reach, as of now; usually
-            ``Rulebook.find_hosts``. It is called for each command. With it, models can also ask
-            for hosts of one command. Landlock opens none.
-        writable: Protected names of the workspace that stay writable, and folders elsewhere that
-            a command can write. ``"."`` allows a workspace that is or contains the home folder.
-        readable: Paths in the home folder that a command can read, in addition to the programs and
-            caches that tools need.
-        masked: Paths that a command cannot read, in the workspace or absolute, in addition to the
-            rest of the home folder.
-        read_only: Paths that a command cannot change, in the workspace or absolute, in addition
-            to the protected names. They must exist, and this requires bubblewrap. With the
-            workspace itself, a command cannot change anything in it.
-        restricted: Returns, for the text of a command, which files of the workspace it cannot read
-            ("hidden") or change ("read-only"); usually ``Rulebook.find_restricted``. It is called
-            for each command, and requires bubblewrap.
-        variables: Environment variables of every command, in addition to a short safe list.
-        limits: Resource limits of each process.
+        tier: The mechanism. "auto" uses bubblewrap, or Landlock if bubblewrap does not work.
+        network: Hosts a command can reach, as names or as a proxy. Default: none.
+        opened: Returns more hosts commands can reach, as of now, usually ``Rulebook.find_hosts``.
+            It is called for each command. With it, models can also ask for hosts for one command.
+            Landlock opens none.
+        writable: The workspace's protected names to leave writable, and writable folders elsewhere.
+            ``"."`` allows a workspace that is or contains the home folder.
+        readable: Readable paths in the home folder, in addition to the programs and caches tools
+            need.
+        masked: Paths a command cannot read, in the workspace or absolute, in addition to the rest
+            of the home folder.
+        read_only: Paths a command cannot change, in the workspace or absolute, in addition to the
+            protected names. They must exist, and this requires bubblewrap. With the workspace
+            itself, a command cannot change anything in it.
+        restricted: Returns, for a command's text, which workspace files it cannot read ("hidden")
+            or change ("read-only"), usually ``Rulebook.find_restricted``. It is called for each
+            command, and requires bubblewrap.
+        variables: Environment variables for every command, in addition to a short safe list.
+        limits: Resource limits for each process.
 
     Attributes:
-        root: The real path of the workspace.
-        network: The hosts that a command can reach; empty for none.
-        writable: The folders outside the workspace that a command can write.
-        protected: The names in the workspace that are read-only for commands, if they exist.
+        root: The workspace's real path.
+        network: The hosts a command can reach. Empty for none.
+        writable: The writable folders outside the workspace.
+        protected: The workspace's names read-only for commands, if they exist.
 
     Raises:
         SandboxUnavailable: No sandbox works on this system. Nothing runs without one.
@@ -112,12 +112,12 @@ class Sandbox:
 
     @property
     def own_programs(self) -> tuple[str, ...]:
-        """The folders of the workspace that come first in PATH, as of now, such as `.venv/bin`."""
+        """The workspace's folders in front of PATH, as of now, such as `.venv/bin`."""
         return tuple(folder[len(self.root) + 1 :] for folder in self._tier.own_folders)
 
     @property
     def own_code(self) -> tuple[str, ...]:
-        """The paths in the workspace that this process imports code from, as of now.
+        """The workspace's paths from which this process imports code, as of now.
 
         Commands cannot change them, in both tiers.
         """
@@ -125,7 +125,7 @@ class Sandbox:
 
     @property
     def shares_loopback(self) -> bool:
-        """Whether a command can reach a server that another one started."""
+        """Whether a command can reach a server started by another one."""
         return self._tier.shares_loopback
 
     def report(self) -> Report:
@@ -145,24 +145,23 @@ class Sandbox:
 
     @property
     def opens_hosts(self) -> bool:
-        """Whether models can ask for hosts of one command."""
+        """Whether models can ask for hosts for one command."""
         return self._find_hosts is not None and self._tier.opens_hosts
 
     def find_closed(self, hosts: Sequence[str]) -> list[str]:
-        """Return those of these hosts that ``network`` does not have, normalized and each once.
+        """Return the hosts missing from ``network``, normalized and each once.
 
-        Raises ToolFailed or Refused for a host that cannot be opened: a name that is not valid or
-        not public.
+        Raises ToolFailed or Refused for a host never to be opened: an invalid or non-public name.
         """
         return self._tier.find_closed(hosts)
 
     @property
     def restricts_files(self) -> bool:
-        """Whether single files of the workspace can be hidden from commands."""
+        """Whether single workspace files can be hidden from commands."""
         return self._tier.restricts_files
 
     def find_restricted(self, command: str) -> Mapping[str, Restriction]:
-        """Return the files of the workspace that a command cannot read or change, as of now.
+        """Return the workspace files a command cannot read or change, as of now.
 
         They are found on disk, which takes time in a large workspace. Landlock restricts none.
         """
@@ -171,18 +170,18 @@ class Sandbox:
         return self._find_restricted(command)
 
     def can_open(self, name: str) -> bool:
-        """Return whether a folder is read-only for commands, and can be opened for one of them.
+        """Return whether a folder is read-only for commands, and can be opened for one.
 
-        That holds for environments and installed programs in the workspace, such as `.venv`. It
-        does not hold for a link, for code that this process imports, and for paths in
-        ``read_only``. With Landlock, there are no such folders.
+        This includes environments and installed programs in the workspace, such as `.venv`. It
+        excludes links, code imported by this process, and paths in ``read_only``. With Landlock,
+        there are no such folders.
         """
         return self._tier.restricts_files and self._setup.can_open(name)
 
     def prepare(self) -> None:
-        """Do the slow work of the first command: it runs git and bubblewrap.
+        """Do the first command's slow work: it runs git and bubblewrap.
 
-        Call it from a thread if your event loop must not wait for that.
+        Call it from a thread if your event loop must not wait for it.
         """
         with self._lock:
             self._tier.prepare()
@@ -207,17 +206,18 @@ class Sandbox:
         Args:
             command: The command for bash.
             cwd: A folder relative to the workspace.
-            restricted: What ``find_restricted`` returned for the text that was approved, if that
-                is not `command`.
-            variables: Variables of an earlier command. Those that steer programs are dropped.
-            hosts: More hosts that this command can reach. It then has its own localhost, so that no
-                other command reaches them; requires bubblewrap.
+            restricted: The result from ``find_restricted`` for the approved text, if that is not
+                `command`.
+            variables: Variables from an earlier command. Those steering programs are dropped.
+            hosts: More hosts this command can reach. It then has its own localhost, to keep other
+                commands from reaching them. Requires bubblewrap.
             makes_repository: Whether it can create `.git` in a workspace without one. Your git
                 would then obey its settings and hooks.
-            installs_into: Folders that it can change although they are read-only for commands; see
+            installs_into: Folders it can change despite being read-only for commands. See
                 ``can_open``. Programs outside the sandbox run the code in them.
-            notes: Whether the shell gets a file descriptor 3 that `Process.notes` reads.
-            source: Whether it gets a standard input that `Process.send` writes; else it has none.
+            notes: Whether the shell gets a file descriptor 3, read by `Process.notes`.
+            source: Whether it gets a standard input, written by `Process.send`. Otherwise it has
+                none.
         """
         folder = self._resolve_cwd(cwd)
         limits = self.find_restricted(command) if restricted is None else restricted
@@ -246,7 +246,7 @@ class Sandbox:
         return (*git, *named)
 
     def _list_opened(self) -> Iterator[str]:
-        """Yield the hosts that rules open. One that can never be opened does no harm."""
+        """Yield the hosts opened by rules. An invalid one does no harm."""
         if self.opens_hosts and self._find_hosts is not None:
             for host in self._find_hosts():
                 with suppress(Refused, ToolFailed):

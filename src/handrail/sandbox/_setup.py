@@ -1,4 +1,4 @@
-"""The settings of a sandbox that both tiers need to run a command."""
+"""The sandbox settings both tiers need to run a command."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 class Setup:
     """A workspace, and what commands in it can write and read."""
 
-    def __init__(  # noqa: PLR0913  each is an option of the sandbox
+    def __init__(  # noqa: PLR0913 each is a sandbox option
         self,
         root: str | os.PathLike[str],
         *,
@@ -68,14 +68,14 @@ class Setup:
         self.opened = [
             os.path.relpath(path, self.root) for path in opened if is_beneath(path, self.root)
         ]
-        """Protected names of the workspace that stay writable."""
+        """Protected workspace names left writable."""
         elsewhere = [os.path.realpath(path) for path in opened if not is_beneath(path, self.root)]
         self.written = (self.root, *elsewhere)
         """The workspace and other folders, by their real paths."""
         self.variables = environment.check_variables(variables)
         self.limits = limits
         self.has_rules = has_rules
-        """Whether rules may restrict files of the workspace."""
+        """Whether rules may restrict workspace files."""
         self._named = [*list_secret_names(self.root, masked), *_own_folders()]
         self._kept = [f"{Path(self.root, path)}" for path in read_only]
         self._own_files = OwnFileSearch(self.root)
@@ -99,7 +99,7 @@ class Setup:
         return str(path)
 
     def find_secrets(self) -> list[str]:
-        """Return the real paths that no command can read, as of now."""
+        """Return the real paths no command can read, as of now."""
         return find_secrets(self._named, self.written)
 
     def find_protected(
@@ -110,8 +110,8 @@ class Setup:
     ) -> ProtectedPaths:
         """Return what to protect in the workspace, as of now, with its program folders.
 
-        ``opened`` are more names that stay writable. A folder among them cannot be moved away: that
-        would end the mounts of commands that are running.
+        ``opened`` are more names left writable. A folder among them cannot be moved away: that
+        would end running commands' mounts.
         """
         folders = [path for name in opened if os.path.isdir(path := f"{self.root}/{name}")]  # noqa: PTH112
         secret = self.find_secrets()
@@ -133,7 +133,7 @@ class Setup:
     def can_open(self, name: str) -> bool:
         """Return whether a folder is read-only, and can be opened for one command.
 
-        It is not a link, and has no code of this process and nothing that git runs or obeys.
+        It is not a link, and contains neither this process's code nor anything git runs or obeys.
         """
         path = f"{self.root}/{name}"
         if os.path.realpath(path) != path or not os.path.isdir(path):  # noqa: PTH112
@@ -144,11 +144,11 @@ class Setup:
         return held and not any(is_beneath(one, path) or is_beneath(path, one) for one in fixed)
 
     def find_own_code(self) -> OwnCode:
-        """Return the code of this process in the workspace, as of now."""
+        """Return this process's code in the workspace, as of now."""
         return find_own_code(self.root, self.opened)
 
     def _find_own_files(self) -> list[str]:
-        """Return environments and databases of runs, except those that stay writable."""
+        """Return environments and run databases, except those left writable."""
         opened = [f"{self.root}/{path}" for path in self.opened]
         return [
             path
@@ -158,7 +158,7 @@ class Setup:
         ]
 
     def find_own_folders(self) -> list[str]:
-        """Return the program folders of the workspace that commands use, as of now.
+        """Return the workspace's program folders used by commands, as of now.
 
         They must be read-only for commands, and so must the environment around a `bin`.
         """
@@ -170,13 +170,13 @@ class Setup:
         ]
 
     def paths_to_keep(self) -> list[str]:
-        """Return the real paths in the workspace that must stay unchanged, as of now."""
+        """Return the workspace's real paths to preserve unchanged, as of now."""
         return find_kept(self.root, self._kept)
 
     def visible_variables(
         self, temporary: str, *, offline: bool, own: Sequence[str] = ()
     ) -> dict[str, str]:
-        """Return the environment variables of every command."""
+        """Return the environment variables for every command."""
         return {
             **environment.base_variables(
                 self.root, temporary=temporary, shell=self.shell, offline=offline, own=own
@@ -185,13 +185,13 @@ class Setup:
         }
 
     def index_variables(self, folder: str) -> Mapping[str, str]:
-        """Return the variables of a command in a folder that let git refresh its index."""
+        """Return the variables letting git refresh its index for a command in a folder."""
         own = "GIT_CONFIG_COUNT" in self.variables
         return _NO_VARIABLES if own or has_index_hook(self.root, folder) else REFRESHES_INDEX
 
 
 def _own_folders() -> list[str]:
-    """Return the folders of handrail's own settings, rules, trust and saved runs."""
+    """Return the folders with handrail's own settings, rules, trust and saved runs."""
     home = os.path.expanduser("~")  # noqa: PTH111  without a home folder, pathlib would raise
     given = (
         (os.environ.get("XDG_CONFIG_HOME", ""), ".config"),
@@ -211,12 +211,12 @@ def is_python_usable(root: str) -> bool:
 
 
 def _python_folder() -> str:
-    """Return the folder of this Python, which the bridge to allowed hosts runs."""
+    """Return this Python's folder, which the bridge to allowed hosts runs."""
     return os.path.dirname(os.path.realpath(sys.executable))  # noqa: PTH120  a string is needed
 
 
 def remove_folder(path: str) -> None:
-    """Remove a folder, including folders in it that a command has made inaccessible."""
+    """Remove a folder, including inner folders a command has made inaccessible."""
     for folder, names, _ in os.walk(path):
         for inner in (Path(folder, name) for name in names):
             if not inner.is_symlink():

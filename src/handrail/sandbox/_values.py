@@ -1,4 +1,4 @@
-"""The values of the sandbox: resource limits, the report, and its error."""
+"""Sandbox values: resource limits, the report, and its error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Restriction: TypeAlias = Literal["hidden", "read-only"]
 
 
 class MoreHosts(NamedTuple):
-    """Hosts that one command reaches, in addition to those of the sandbox."""
+    """Hosts one command reaches, in addition to the sandbox's."""
 
     by_rule: tuple[str, ...] = ()
     """Every command reaches them at that time."""
@@ -24,12 +24,12 @@ class MoreHosts(NamedTuple):
 
 
 class Streams(NamedTuple):
-    """The streams that a command has, beside its output."""
+    """A command's streams, in addition to its output."""
 
     notes: bool = False
-    """A descriptor 3 that this process reads."""
+    """A descriptor 3 read by this process."""
     source: bool = False
-    """A standard input that this process writes."""
+    """A standard input written by this process."""
 
 
 class SandboxUnavailable(HandrailError):
@@ -38,21 +38,21 @@ class SandboxUnavailable(HandrailError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResourceLimits:
-    """The hard resource limits of each process. A command can only lower them."""
+    """Each process's hard resource limits. A command can only lower them."""
 
     memory: int = 8 * GIB
-    """Bytes of data of one process."""
+    """Data bytes in one process."""
     file_bytes: int = 2 * GIB
-    """Bytes of the largest file that can be written."""
+    """Bytes in the largest writable file."""
     files: int = 4096
-    """Open files of one process."""
+    """Open files in one process."""
     processes: int = 4096
-    """Processes of this user; ignored if the user is root."""
+    """Processes for this user. Ignored if the user is root."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A description of what a sandbox enforces and what it does not, for people."""
+    """A description for people: what a sandbox enforces and what it does not."""
 
     tier: str
     enforced: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Spans of calls: from the request to the result, with the tool's own work inside."""
+"""Call spans: from the request to the result, with the tool's own work inside."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _STEPS: Mapping[type[object], str] = {
     Started: "handrail.started",
     AttemptFailed: "handrail.attempt_failed",
 }
-"""Events of a call that are events of its span."""
+"""Call events shown as span events."""
 _FOUND = {FailureKind.BAD_ARGS, FailureKind.STALE}
-"""Failures of the check after the tool was found."""
+"""Failures in the check after the tool was found."""
 
 
 class _OpenCall(NamedTuple):
@@ -27,7 +27,7 @@ class _OpenCall(NamedTuple):
 
 
 class CallSpans:
-    """The spans of the calls that have no result yet."""
+    """Spans for calls still without a result."""
 
     def __init__(self, instruments: Instruments, *, content: bool) -> None:
         self._instruments = instruments

@@ -1,4 +1,4 @@
-"""The facts about one call, as attributes. Values of arguments are left out by default."""
+"""The facts about one call, as attributes. Argument values are omitted by default."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from handrail.events import (
 )
 
 Value: TypeAlias = str | bool | int | float | list[str]
-"""The types that an attribute can have."""
+"""The types allowed for an attribute."""
 TOOL_NAME = "gen_ai.tool.name"
 ERROR_TYPE = "error.type"
 OUTCOME = "handrail.outcome"
@@ -29,7 +29,7 @@ _MAX_NAME_CHARS = 80
 
 
 class CallFacts:
-    """The attributes of one call, from its events."""
+    """One call's attributes, from its events."""
 
     def __init__(self, event: Requested, *, content: bool) -> None:
         self._content = content
@@ -112,5 +112,5 @@ class CallFacts:
 
 
 def _brief(access: Access) -> str:
-    """Return an access without its path, which is made of arguments."""
+    """Return an access without its path, which contains arguments."""
     return f"{access.verb.name.lower()} {access.resource.partition(':')[0]}"

@@ -1,4 +1,4 @@
-"""OpenTelemetry's API: the only file that imports it."""
+"""OpenTelemetry's API: the only file importing it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Kind: TypeAlias = Literal["internal", "client"]
 _KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 _SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
 _TOKENS = [4.0**power for power in range(14)]
-"""The buckets that the conventions name."""
+"""The conventions' buckets."""
 _HEADERS = TraceContextTextMapPropagator()
 _WAITS = [0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86_400.0]
 
@@ -87,7 +87,7 @@ class Instruments:
         self._duration.record(seconds, attributes)
 
     def record_tokens(self, kind: str, tokens: int, attributes: Mapping[str, Value]) -> None:
-        """Record tokens of a reply."""
+        """Record a reply's tokens."""
         self._tokens.record(tokens, {**attributes, "gen_ai.token.type": kind})
 
     def record_wait(self, kind: str, seconds: float, tool: str) -> None:
@@ -103,7 +103,7 @@ def as_current(span: Span) -> Generator[None]:
 
 
 def write_headers() -> dict[str, str]:
-    """Return the headers that name the current span, without baggage, which can be private."""
+    """Return the headers naming the current span, without baggage, which can be private."""
     headers: dict[str, str] = {}
     _HEADERS.inject(headers)
     return headers
@@ -111,7 +111,7 @@ def write_headers() -> dict[str, str]:
 
 @contextmanager
 def below_headers(headers: Mapping[str, str]) -> Generator[None]:
-    """Make the span that headers name the current one."""
+    """Make the span in the headers the current one."""
     token = attach(_HEADERS.extract(headers))
     try:
         yield
@@ -120,7 +120,7 @@ def below_headers(headers: Mapping[str, str]) -> Generator[None]:
 
 
 def end(span: Span, attributes: Mapping[str, Any], message: str | None = None) -> None:
-    """End a span. It failed if its attributes have the type of an error."""
+    """End a span. It failed if its attributes have an error type."""
     span.set_attributes(attributes)
     if ERROR_TYPE in attributes:
         span.set_status(Status(StatusCode.ERROR, message or attributes[ERROR_TYPE]))

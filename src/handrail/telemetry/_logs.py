@@ -1,4 +1,4 @@
-"""Logs: one record of the standard ``logging`` for every result, with attributes."""
+"""Logs: one standard ``logging`` record for every result, with attributes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from handrail.telemetry._facts import ERROR_TYPE, OUTCOME, TOOL_NAME, CallFacts
 
 
 def log_calls(logger: logging.Logger | None = None, *, content: bool = False) -> Hook:
-    """Return a hook that logs every result: failures as warnings, the others as information.
+    """Return a hook logging every result: failures as warnings, the others as information.
 
-    The attributes of a record have the names of ``Telemetry``'s attributes, such as
-    ``gen_ai.tool.name``: a formatter or handler that writes ``extra`` fields writes them.
+    Record attributes have the same names as ``Telemetry``'s attributes, such as
+    ``gen_ai.tool.name``: a formatter or handler with support for ``extra`` fields writes them.
 
     Args:
         logger: The logger. Default: ``handrail.calls``.

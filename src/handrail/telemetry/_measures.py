@@ -1,4 +1,4 @@
-"""Numbers of a worker of durable runs, as it gives them."""
+"""A durable runs worker's own measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as JSON, in the form that the conventions describe. Left out by default."""
+"""Messages as JSON, in the conventions' form. Omitted by default."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from handrail.telemetry._facts import Value
 
 
 def show_request(request: Request) -> dict[str, Value]:
-    """Return the content of a request."""
+    """Return a request's content."""
     tools = [
         {"type": "function", "name": spec.name, "description": spec.description}
         | {"parameters": dict(spec.input_schema)}
@@ -36,7 +36,7 @@ def show_request(request: Request) -> dict[str, Value]:
 
 
 def show_reply(reply: Reply) -> dict[str, Value]:
-    """Return the content of a reply."""
+    """Return a reply's content."""
     return {"gen_ai.output.messages": _write([_show(reply) | {"finish_reason": reply.stop}])}
 
 

@@ -1,4 +1,4 @@
-"""Spans of requests to a model."""
+"""Model request spans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from handrail.telemetry._instruments import Instruments, Span, as_current, end
 from handrail.telemetry._messages import show_reply, show_request
 
 CONVERSATION: ContextVar[str] = ContextVar("handrail_conversation", default="")
-"""The id of the run that asks the model."""
+"""The id of the run asking the model."""
 
 
 @contextmanager
@@ -36,7 +36,7 @@ class TracedModel:
         self, model: Model, provider: str, instruments: Instruments, *, content: bool
     ) -> None:
         self.names = model_names(model)
-        """The names of the models that it asks."""
+        """The names of the models it asks."""
         self._model = model
         self._instruments = instruments
         self._content = content
@@ -124,7 +124,7 @@ class _Chat:
         self.span = self._instruments.start(f"chat {name}".strip(), all_of_them, "client")
 
     def note(self, item: StreamItem) -> None:
-        """Note an item of a stream, or the reply."""
+        """Record a stream item, or the reply."""
         if self.streams and _FIRST not in self._attributes:
             self._attributes[_FIRST] = perf_counter() - self._began
         if isinstance(item, Reply):
@@ -161,7 +161,7 @@ class _Chat:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the type of an error, as one of few words."""
+    """Return an error's type, as one of few words."""
     if isinstance(error, ModelError):
         return error.kind
     cancelled = isinstance(error, GeneratorExit | anyio.get_cancelled_exc_class())

@@ -20,11 +20,11 @@ _PROVIDERS = {
     "openai": "openai",
     "openai-chat": "openai",
 }
-"""The conventions' names, by the first part of a model's name."""
+"""The conventions' names, by model name prefix."""
 
 
 class Telemetry:
-    """Spans and metrics of calls, models and agents, by the GenAI conventions of OpenTelemetry.
+    """Spans and metrics for calls, models and agents, by OpenTelemetry's GenAI conventions.
 
     Raises HandrailError if OpenTelemetry's API is not installed.
 
@@ -58,7 +58,7 @@ class Telemetry:
         """A hook for an executor: a span ``execute_tool NAME`` for each call.
 
         It lasts from the request to the result, and is current inside the tool. List the hook
-        first, so that spans of other hooks are inside.
+        first, to have other hooks' spans inside.
         """
         return self._calls.hook
 
@@ -80,7 +80,7 @@ class Telemetry:
         return TracedModel(model, provider or "unknown", instruments, content=content)
 
     def worker(self, worker: MeasuredWorker) -> None:
-        """Report the numbers of a worker of durable runs whenever metrics are exported."""
+        """Report a durable runs worker's measurements whenever metrics are exported."""
 
         def read(name: str) -> Values:
             return [value for one in worker.measures() if one.name == name for value in one.values]
@@ -91,7 +91,7 @@ class Telemetry:
     def agent(self, name: str, *, description: str = "") -> AroundRun:
         """Return a function for ``Agent(around=...)``: a span ``invoke_agent NAME`` for each run.
 
-        Requests and calls of the run are inside; also those of a sub-agent, in its own span.
+        The run's requests and calls are inside, including a sub-agent's, in its own span.
         """
         from handrail.telemetry._instruments import as_current, end
         from handrail.telemetry._models import describe_error, in_conversation

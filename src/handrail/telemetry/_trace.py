@@ -10,7 +10,7 @@ from contextlib import contextmanager
 def read_trace() -> dict[str, str]:
     """Return the current span as headers: ``traceparent`` and ``tracestate``.
 
-    They are empty where no span is current, and in a program that does not use OpenTelemetry.
+    They are empty without a current span, and in a program without OpenTelemetry.
     """
     if not _is_used():
         return {}
@@ -21,7 +21,10 @@ def read_trace() -> dict[str, str]:
 
 @contextmanager
 def continue_trace(headers: Mapping[str, str]) -> Generator[None]:
-    """Make the span of ``read_trace`` current, in any process. Without headers, nothing changes."""
+    """Make the span from ``read_trace`` current, in any process.
+
+    Without headers, nothing changes.
+    """
     if not headers or not _is_used():
         yield
         return

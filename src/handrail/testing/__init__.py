@@ -1,4 +1,4 @@
-"""Test agents with a model that follows a script, or with a run that was recorded."""
+"""Test agents with a scripted model, or with a recorded run."""
 
 from handrail.testing._recorded_run import RecordedRun
 from handrail.testing._scripted import OffScript, ScriptedModel, Step

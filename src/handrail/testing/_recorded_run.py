@@ -18,17 +18,17 @@ _NOT_RECORDED = "Not run: the recorded run has no result of this call."
 
 
 class RecordedRun:
-    """Records the replies of a model and the results of tools, and replays them. Use it in tests.
+    """Records model replies and tool results, and replays them. Use it in tests.
 
-    With a model, it records: the model is called and tools run. Without one, it replays: nothing
-    is called, and nothing runs. As a context manager, it checks that the run used exactly what was
-    recorded. Give the agent both parts::
+    With a model, it records: the model is called and tools run. Without one, it replays: nothing is
+    called, and nothing runs. As a context manager, it fails unless the run used exactly the
+    recording. Give the agent both parts::
 
         with RecordedRun("recordings/refund") as run:
             result = Agent(run.model, tools, hooks=[run.hook]).run_sync("Refund order 7.")
 
     Args:
-        folder: The folder of the recording. Without a model, it must exist.
+        folder: The recording's folder. Without a model, it must exist.
         model: The model to record.
     """
 
@@ -83,7 +83,7 @@ class RecordedRun:
 
 
 def _as_plain(value: Any) -> Any:
-    """Return a read-only mapping as a dict, and any other value that is not JSON as its repr."""
+    """Return a read-only mapping as a dict, and any other non-JSON value as its repr."""
     return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else repr(value)
 
 

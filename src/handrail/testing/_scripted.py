@@ -1,4 +1,4 @@
-"""A model that follows a script, and fails if a run does not use exactly its steps."""
+"""Scripted model: fails unless a run uses exactly its steps."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from handrail.messages import ArgsDelta, Delta, Reasoning, Reply, Request, Strea
 
 
 class AsDataclass(Protocol):
-    """An instance of a dataclass."""
+    """A dataclass instance."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
 class AsPydanticModel(Protocol):
-    """An instance of a pydantic model."""
+    """A pydantic model instance."""
 
     model_fields: ClassVar[dict[str, Any]]
 
 
 TypedAnswer: TypeAlias = AsPydanticModel | AsDataclass | Mapping[str, Any] | float
-"""A value of the agent's ``output`` type: a model, a dataclass, a mapping or a number."""
+"""A value for the agent's ``output`` type: a model, a dataclass, a mapping or a number."""
 Said: TypeAlias = str | Call | Reply | Exception | Iterable[str | Call] | TypedAnswer
-"""One turn of a model: text, a call, both, a whole reply, an exception that it raises, or the typed
-answer that ends the run."""
+"""A model's turn: text, a call, both, a whole reply, an exception to raise, or the typed answer."""
 Step: TypeAlias = Said | Callable[[Request], Said]
 """A turn, or a function from the request to a turn."""
 
@@ -38,7 +37,7 @@ _Part = TypeVar("_Part")
 _WORDS = re.compile(r"\s*\S+|\s+")
 _PIECES = re.compile(r".{1,16}", re.DOTALL)
 _ROUNDS = 8
-"""Rounds of the event loop between two pieces of a reply."""
+"""Event loop rounds between two fragments of a reply."""
 
 
 class OffScript(HandrailError, AssertionError):
@@ -46,18 +45,18 @@ class OffScript(HandrailError, AssertionError):
 
 
 class ScriptedModel:
-    """Replies with the steps of a script, in order. As a context manager, checks that all are used.
+    """Replies with a script's steps, in order. As a context manager, fails unless all are used.
 
-    Arguments of calls that you give as a mapping are sent as JSON text, as real models do. A step
-    that is an exception is raised; use ``ModelError`` for a model that fails. A value of the
-    agent's ``output`` type is the final answer. Any other type raises TypeError.
+    Call arguments passed as a mapping are sent as JSON text, as real models do. An exception among
+    the steps is raised. Use ``ModelError`` for a failing model. A value with the agent's ``output``
+    type is the final answer. Any other type raises TypeError.
 
     Args:
-        steps: The turns of the model.
-        stream: Whether to stream each reply, as the models of providers do: text word by word, the
-            arguments of each call in pieces, the call, then the reply. Before the next piece, other
-            tasks run: a call can end before the next one arrives. If False, replies come whole.
-        usage: The tokens of each reply that has none.
+        steps: The model's turns.
+        stream: Whether to stream each reply, as provider models do: text word by word, each call's
+            arguments in fragments, the call, then the reply. Before the next fragment, other tasks
+            run: a call can end before the next one arrives. If False, replies come whole.
+        usage: The tokens for each reply without any.
     """
 
     def __init__(self, *steps: Step, stream: bool = True, usage: Usage | None = None) -> None:
@@ -68,10 +67,10 @@ class ScriptedModel:
         self._stream = stream
         self._usage = usage
         self.requests: list[Request] = []
-        """The requests that it received, in order."""
+        """The requests received, in order."""
 
     def __call__(self, request: Request) -> Awaitable[Reply] | AsyncIterator[StreamItem]:
-        """Return the next step of the script, as a reply or as a stream."""
+        """Return the script's next step, as a reply or as a stream."""
         return self._pieces(request) if self._stream else self._whole(request)
 
     async def _whole(self, request: Request) -> Reply:
@@ -111,7 +110,7 @@ class ScriptedModel:
 
 
 def _split(part: object) -> list[StreamItem]:
-    """Return a part of a reply in the pieces in which a provider sends it."""
+    """Return a part of a reply in a provider's stream fragments."""
     if isinstance(part, Call):
         texts = _PIECES.findall(str(part.args))  # JSON text: see _send
         return [*[ArgsDelta(part.id, part.name, text) for text in texts], part]
@@ -122,7 +121,7 @@ def _split(part: object) -> list[StreamItem]:
 
 
 async def _let_others_run() -> None:
-    """Let other tasks run for a few rounds of the event loop."""
+    """Let other tasks run for a few event loop rounds."""
     for _ in range(_ROUNDS):
         await checkpoint()
 
@@ -148,7 +147,7 @@ def _is_answer(said: object) -> bool:
 
 
 def _read(said: Any, name: str) -> str | Exception | Reply | _Answer | tuple[str | Call, ...]:
-    """Return a turn in one of few forms. Raises TypeError if it is none."""
+    """Return a turn in one of few forms. Raises TypeError for any other value."""
     if isinstance(said, str | Exception | Reply):
         return said
     if isinstance(said, Call):
@@ -184,7 +183,7 @@ def _reply(said: Any, request: Request, name: str) -> Reply:
 
 
 def _send(part: _Part) -> _Part:
-    """Return a part of a reply as a model sends it: the arguments of a call as JSON text."""
+    """Return a reply's part as a model sends it: a call's arguments as JSON text."""
     if isinstance(part, Call) and not isinstance(part.args, str):
         return replace(part, args=json.dumps(dict(part.args), ensure_ascii=False))
     return part

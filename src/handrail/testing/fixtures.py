@@ -17,11 +17,11 @@ from handrail.messages import Model
 from handrail.testing._recorded_run import RecordedRun
 
 MakeRecordedRun: TypeAlias = Callable[[Model], RecordedRun]
-"""Returns the recorded run of a test. It uses the model only while it records."""
+"""Returns a test's recorded run. It uses the model only while recording."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that records."""
+    """Add the recording option."""
     parser.addoption(
         "--record-runs",
         action="store_true",
@@ -34,7 +34,7 @@ def recorded_run(request: pytest.FixtureRequest) -> Iterator[MakeRecordedRun]:
     """Return a function from a model to the recorded run of this test.
 
     The recording is in a folder ``recordings`` beside the test's file. When the test ends, the run
-    must have used all of it.
+    must have used the whole recording.
     """
     name = re.sub(r"[^\w.-]", "_", request.node.name)
     folder = request.path.parent / "recordings" / f"{request.path.stem}.{name}"

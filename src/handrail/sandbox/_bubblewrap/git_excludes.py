@@ -1,7 +1,7 @@
-"""The names that git ignores in a command: those of the user, and the mount points of the sandbox.
+"""Names git ignores in a command: the user's, and the sandbox's mount points.
 
-A protected name that is missing has an empty folder while a command runs. `git clean -d` would list
-it, and fail to remove it. Git has a file of names to ignore, which is replaced here.
+A missing protected name has an empty folder while a command runs. `git clean -d` would list it, and
+fail to remove it. Git has a file with names to ignore, which is replaced here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from handrail.sandbox._protected import is_beneath
 
 
 class GitExcludes:
-    """The file that git reads in the home folder, unless its settings name another."""
+    """The file git reads in the home folder, unless its settings name another."""
 
     def __init__(self, root: str, written: Sequence[str], file: Path) -> None:
         self._git = f"{root}/.git"
@@ -40,7 +40,7 @@ class GitExcludes:
         return HomeView(view.hidden, (*others, (self._path, str(self._file))))
 
     def _write(self, theirs: str | None, names: tuple[str, ...]) -> None:
-        """Write the names, if they have changed. They are folders at the top of a repository."""
+        """Write the names if changed. They are folders at the top of a repository."""
         now = names, theirs and os.stat(theirs).st_mtime_ns  # noqa: PTH116  before every command
         if now != self._last:
             text = Path(theirs).read_bytes() if theirs else b""

@@ -24,7 +24,7 @@ _CHANGED: Final = (
 
 
 class InitProcess:
-    """Bubblewrap's reports on the first process, from a pipe that commands do not have."""
+    """Bubblewrap's reports on the first process, from a pipe hidden from commands."""
 
     def __init__(self, status: int, release: Callable[[], None]) -> None:
         """Wait until bubblewrap has started the process, which takes a moment.
@@ -44,7 +44,7 @@ class InitProcess:
                 self._process = os.pidfd_open(int(child[1]))
 
     def admit(self, ready: int, gate: int, fine: Callable[[bytes], bool]) -> None:
-        """Let the command start if its mounts are correct.
+        """Release the command if its mounts are correct.
 
         Its shell reports that it is ready, and waits. If it is never admitted, it ends.
         """

@@ -19,20 +19,20 @@ from handrail.sandbox._setup import Setup
 from handrail.sandbox._values import Streams
 
 FindOptions: TypeAlias = Callable[[], tuple[bytes, Callable[[], MountCheck]]]
-"""Returns the options of bubblewrap, and a function that returns the check of their mounts."""
+"""Returns bubblewrap's options, and a function returning the check for their mounts."""
 
 
 class LaunchSpec(NamedTuple):
-    """The surroundings of a command."""
+    """A command's surroundings."""
 
     setup: Setup
     program: list[str]
-    """The words that start bubblewrap."""
+    """The words to start bubblewrap."""
     filter: bytes
     find_options: FindOptions
     """Bubblewrap reads them from a socket, because every user can see its command line."""
     route: Route | None
-    """The way of the command to hosts, if it has one."""
+    """The command's route to hosts, if any."""
 
 
 def start_command(
@@ -79,7 +79,7 @@ def start_command(
 def _find_words(
     spec: LaunchSpec, words: list[str], filtered: int, *pipes: tuple[str, Pipe]
 ) -> list[str]:
-    """Return the words that start bubblewrap with a command."""
+    """Return the words to start bubblewrap with a command."""
     named = [word for option, pipe in pipes for word in (option, str(pipe.theirs))]
     wrapped = (
         spec.route.wrap_command(filtered, words)

@@ -1,9 +1,9 @@
-"""One loopback for all commands of a sandbox, so that a command reaches the server of another.
+"""One loopback for all commands in a sandbox, to let a command reach another one's server.
 
 bubblewrap can make a network namespace, but not join one. So a first bubblewrap makes one, with
 only a loopback in it, and ends; two open files keep its namespaces alive. `nsenter` joins them and
-becomes the bubblewrap of a command, which makes all other namespaces itself. This needs no
-privileges: the user who made a user namespace may enter it.
+becomes a command's bubblewrap, which makes all other namespaces itself. This needs no privileges:
+the user who made a user namespace may enter it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SCRIPT: Final = "echo $$; read -r"
 
 
 class Loopback:
-    """The network namespace of a sandbox. Made for the first command, and gone with the sandbox."""
+    """A sandbox's network namespace. Made for the first command, and removed with the sandbox."""
 
     def __init__(self, setup: Setup, program: str) -> None:
         path = os.pathsep.join(environment.program_folders(setup.root))
@@ -37,7 +37,7 @@ class Loopback:
         self._program = program
 
     def start_words(self) -> list[str]:
-        """Return the words that start bubblewrap, with its option for the network."""
+        """Return the words to start bubblewrap, with its network option."""
         if self._kept is None:
             return [self._program, *ALONE]
         return [*self._join_words(self._kept), self._program]
@@ -49,7 +49,7 @@ class Loopback:
 
     @cached_property
     def _kept(self) -> tuple[int, int] | None:
-        """Descriptors of the user namespace and of the network namespace, if they can be entered.
+        """Descriptors for the user and network namespaces, if they can be entered.
 
         A system may not have `nsenter`, or forbid what it does.
         """
@@ -62,7 +62,7 @@ class Loopback:
         return kept
 
     def _open(self) -> tuple[int, int]:
-        """Open the namespaces of a bubblewrap, which ends then."""
+        """Open a bubblewrap's namespaces. The bubblewrap then ends."""
         argv = [self._program, "--unshare-user", *ALONE, "--die-with-parent", "--cap-drop", "ALL"]
         argv += ["--ro-bind", "/", "/", "--", self._shell, "--noprofile", "--norc", "-c", _SCRIPT]
         read, write = os.pipe()
@@ -84,7 +84,7 @@ class Loopback:
         return user, net
 
     def _join_words(self, kept: tuple[int, int]) -> list[str]:
-        """Return the words that enter namespaces which this process holds open."""
+        """Return the words to enter namespaces this process holds open."""
         own = f"/proc/{os.getpid()}/fd"
         names = [f"--{kind}={own}/{fd}" for kind, fd in zip(_KINDS, kept, strict=True)]
         return [self._enter, "--preserve-credentials", *names, "--"]

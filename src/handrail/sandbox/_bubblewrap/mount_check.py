@@ -1,9 +1,9 @@
 """Checks that bubblewrap mounted what its options say.
 
 Bubblewrap resolves paths outside the sandbox, where running commands may replace them by links. A
-mount could then show another folder, or be in another place. So the mounts of a command are
-checked before it runs. In a writable folder, each mount must show the path that it covers.
-Elsewhere, only the mounts of the system and of the view are allowed.
+mount could then show another folder, or be in another location. So a command's mounts are checked
+before it runs. In a writable folder, each mount must show the path it covers. Elsewhere, only
+system and view mounts are allowed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MountSource: TypeAlias = tuple[bytes, bytes]
 
 
 class Mount(NamedTuple):
-    """One line of the kernel's list. Paths are not decoded, because there are many."""
+    """One line in the kernel's list. Paths are not decoded, because there are many."""
 
     device: bytes
     shows: bytes
     point: bytes
     rest: bytes
-    """Its options, with "ro" or "rw" first, and the kind of its file system."""
+    """Its options, with "ro" or "rw" first, and its file system type."""
 
     @property
     def is_tmpfs(self) -> bool:
@@ -39,21 +39,21 @@ class Mount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MountPlan:
-    """The expected mounts, in addition to the view of the system."""
+    """The expected mounts, in addition to the system view."""
 
     written: tuple[str, ...]
     kept: tuple[str, ...]
-    """Paths that must be read-only."""
+    """Read-only paths."""
     covers: tuple[str, ...]
-    """Mount points that show something else than the path outside."""
+    """Mount points showing something else than the path outside."""
     stand_ins: tuple[str, ...]
-    """Sources that those may show, in addition to an empty folder."""
+    """Sources they may show, in addition to an empty folder."""
     shown: tuple[tuple[str, str], ...]
-    """Other mount points, and the paths outside that they show with all mounts in them."""
+    """Other mount points, and the paths outside they show with all mounts inside."""
 
 
 def count_added(text: bytes) -> Counter[bytes]:
-    """Count how many more mounts each point has than in this process; fewer are below zero."""
+    """Count how many more mounts each point has than in this process. Fewer are below zero."""
     return _subtract(_parse_mounts(text), _count_points(_parse_mounts(read_host_mounts())))
 
 
@@ -63,7 +63,7 @@ def read_host_mounts() -> bytes:
 
 
 class MountCheck:
-    """The mounts of this process, prepared for comparison with those of a command."""
+    """This process's mounts, prepared for comparison with a command's."""
 
     def __init__(self, plan: MountPlan, view: Counter[bytes], text: bytes) -> None:
         host = _parse_mounts(text)
@@ -83,7 +83,7 @@ class MountCheck:
         self._kept = _kernel_paths(plan.kept)
 
     def holds(self, text: bytes) -> bool:
-        """Return whether these are exactly the mounts of the system, the view and the plan."""
+        """Return whether these are exactly the system, view and planned mounts."""
         mounts = _parse_mounts(text)
         inside = [mount for mount in mounts if self._is_inside(mount.point)]
         top = {mount.point: mount.rest for mount in inside}
@@ -105,7 +105,7 @@ class MountCheck:
                 yield point + known[len(source) :]
 
     def _are_honest(self, inside: Iterable[Mount]) -> bool:
-        """Return whether each mount shows the path that it covers, or is an expected cover."""
+        """Return whether each mount shows the path it covers, or is an expected cover."""
         strange = [
             mount
             for mount in inside
@@ -116,7 +116,7 @@ class MountCheck:
         )
 
     def _source_at(self, path: bytes) -> MountSource:
-        """Return what is at a real path outside, by the mount that contains it."""
+        """Return the source at a real path outside, by the mount containing it."""
         top = path
         while top not in self._sources:
             top = top.rpartition(b"/")[0] or b"/"

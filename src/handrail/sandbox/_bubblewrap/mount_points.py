@@ -1,9 +1,9 @@
-"""The folders and files that missing protected names need in the workspace while commands run.
+"""Folders and files standing in for missing protected names while commands run.
 
-A mount needs a mount point. The folders that bubblewrap creates for that are removed again when no
-command of any process runs in the workspace. Removing one earlier would remove the mount of a
-running command. Each command holds a shared lock. A command that gets the lock exclusively removes
-what is listed in it, so the next command cleans up after a crash.
+A mount needs a mount point. The folders bubblewrap creates for it are removed again when no process
+runs a command in the workspace. Removing one earlier would remove a running command's mount. Each
+command holds a shared lock. A command getting the lock exclusively removes everything listed in it,
+so the next command cleans up after a crash.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from handrail._support.private_files import MAX_LOCK_SECONDS, MAX_LOOP_SECONDS, 
 from handrail.sandbox._values import TMP, SandboxUnavailable
 
 _FILE = "\tfile"
-"""Ends the name of a file in the list."""
+"""Marks a file name in the list."""
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class MountPoints:
-    """The lock of one command."""
+    """One command's lock."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -35,7 +35,7 @@ class MountPoints:
         self._lock = self._lock_shared()
 
     def _lock_shared(self) -> int:
-        """Take the shared lock; repeat if the file was removed before it was locked."""
+        """Acquire the shared lock. Repeat if the file was removed before it was locked."""
         while True:
             lock = os.open(self._path, _OPEN, 0o600)
             seconds = MAX_LOOP_SECONDS if in_event_loop() else MAX_LOCK_SECONDS
@@ -49,19 +49,19 @@ class MountPoints:
             os.close(lock)
 
     def note(self, folders: Sequence[str], files: Sequence[str] = ()) -> None:
-        """Record the folders that bubblewrap is going to create, and create the files."""
+        """Record the folders bubblewrap is going to create, and create the files."""
         if folders or files:
             os.lseek(self._lock, 0, os.SEEK_END)
             lines = [*(f"{name}\n" for name in folders), *(f"{name}{_FILE}\n" for name in files)]
             os.write(self._lock, "".join(lines).encode())
         for name in files:
-            with contextlib.suppress(FileExistsError):  # of a command that started just now
+            with contextlib.suppress(FileExistsError):  # from a command starting at the same time
                 _make_placeholder(f"{self._root}/{name}")
 
     def release(self, removed: Sequence[str] = ()) -> None:
-        """Release the lock; if no other command holds it, remove the folders and files.
+        """Release the lock. If no other command holds it, remove the folders and files.
 
-        ``removed`` are names that are removed in any case.
+        ``removed`` are names removed in any case.
         """
         for name in removed:
             with contextlib.suppress(OSError):  # it is not there, as usual
@@ -113,12 +113,12 @@ def _is_placeholder(path: str) -> bool:
 
 
 def _content_of(path: str) -> bytes:
-    """Return the content of a placeholder. Git fails on a `commondir` without one."""
+    """Return a placeholder's content. Git fails on a `commondir` without one."""
     return COMMONDIR_PLACEHOLDER.encode() if path.endswith("/commondir") else b""
 
 
 def _lock_folder() -> str:
-    """Return a folder for locks that only this user can enter."""
+    """Return a folder for locks only this user can enter."""
     path = f"{TMP}/handrail-{os.geteuid()}"  # checked before it is used
     with contextlib.suppress(FileExistsError):
         Path(path).mkdir(0o700)

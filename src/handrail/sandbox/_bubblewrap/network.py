@@ -19,7 +19,7 @@ _SOCKET_FOLDER: Final = "/dev/.handrail-proxy"
 
 
 class NetworkBridge:
-    """A proxy and a bridge for each command of a sandbox."""
+    """A proxy and a bridge for each command in a sandbox."""
 
     def __init__(self, setup: Setup, network: Sequence[str] | Proxy) -> None:
         self._python = os.path.realpath(sys.executable)
@@ -38,27 +38,27 @@ class NetworkBridge:
         """Mount points, and what is mounted there."""
 
     def open(self, hosts: Sequence[str]) -> Route:
-        """Return the way of one command, which reaches these hosts too."""
+        """Return one command's route, which reaches these hosts too."""
         return Route(self._proxy.with_hosts(hosts), self._python)
 
     def find_closed(self, hosts: Sequence[str]) -> list[str]:
-        """Return the hosts that commands cannot reach, normalized."""
+        """Return the unreachable hosts, normalized."""
         return self._proxy.find_closed(hosts)
 
     def options(self) -> list[str]:
-        """Return the options that mount the proxy's socket and set the proxy variables."""
+        """Return the options to mount the proxy's socket and set the proxy variables."""
         set_ = [word for pair in proxy_variables(_PORT).items() for word in ("--setenv", *pair)]
         return [*set_, "--ro-bind", self.mounts[_SOCKET_FOLDER], _SOCKET_FOLDER]
 
 
 class Route(NamedTuple):
-    """The way of one command to hosts: its own proxy, and the bridge to it."""
+    """One command's route to hosts: its own proxy, and the bridge to it."""
 
     proxy: Proxy
     python: str
 
     def refused(self) -> tuple[str, ...]:
-        """Return the hosts that the command tried to reach and that are closed."""
+        """Return the closed hosts the command tried to reach."""
         return self.proxy.refused
 
     def wrap_command(self, filtered: int, words: Sequence[str]) -> list[str]:

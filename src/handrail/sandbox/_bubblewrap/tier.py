@@ -77,7 +77,7 @@ _OPEN: Final = (
 
 
 def find_program(root: str) -> str:
-    """Return the bubblewrap program, from a folder that no command can write."""
+    """Return the bubblewrap program, from a folder no command can write."""
     program = shutil.which("bwrap", path=os.pathsep.join(environment.program_folders(root)))
     if program is None:
         raise SandboxUnavailable(f"bubblewrap was not found. {_INSTALL}")
@@ -86,10 +86,10 @@ def find_program(root: str) -> str:
 
 @functools.cache
 def probe(program: str) -> Counter[bytes]:
-    """Run bubblewrap once with every option; a system may have it installed but forbid it.
+    """Run bubblewrap once with every option. A system may have it installed but forbid it.
 
     Returns:
-        The mount points that it adds to those of this process.
+        The mount points it adds to this process's.
     """
     process = subprocess.run(  # noqa: S603  an absolute path outside the workspace
         [program, *ALONE, *_ALONE, *_view_options(), "--", "/bin/cat", "/proc/self/mountinfo"],
@@ -141,7 +141,7 @@ class BubblewrapTier:
         self._unreadable = f"{setup.temporary}/unreadable"
         Path(self._unreadable).touch(0)
         self._bridge = _make_bridge(setup, network) if network else None
-        """Also made for the first command that reaches hosts."""
+        """Also made for the first command reaching hosts."""
         self.hosts = self._bridge.hosts if self._bridge else ()
         self._always_bridged = self._bridge is not None
         self.opens_hosts = is_python_usable(setup.root)
@@ -153,12 +153,12 @@ class BubblewrapTier:
 
     @property
     def own_folders(self) -> tuple[str, ...]:
-        """The program folders of the workspace that come first in PATH, as of now."""
+        """The workspace's program folders in front of PATH, as of now."""
         return tuple(self._setup.find_own_folders())
 
     @property
     def shares_loopback(self) -> bool:
-        """Whether a command can reach a server that another one started."""
+        """Whether a command can reach a server started by another one."""
         return self._loopback.shared
 
     def report(self) -> Report:
@@ -172,7 +172,7 @@ class BubblewrapTier:
         self._loopback.start_words()
         self._setup.home.view()
 
-    def start(  # noqa: PLR0913  each is a part of the surroundings
+    def start(  # noqa: PLR0913 each is a part of the surroundings
         self,
         command: str,
         cwd: str,
@@ -214,7 +214,7 @@ class BubblewrapTier:
             raise
 
     def _open_route(self, hosts: Sequence[str]) -> Route | None:
-        """Return the way of a command to hosts; None if there are none."""
+        """Return a command's route to hosts, or None without hosts."""
         if not hosts and not self._always_bridged:
             return None
         if self._bridge is None:
@@ -222,7 +222,7 @@ class BubblewrapTier:
         return self._bridge.open(hosts)
 
     def find_closed(self, hosts: Sequence[str]) -> list[str]:
-        """Return those of these hosts that commands cannot reach, normalized."""
+        """Return the unreachable ones of these hosts, normalized."""
         if self._bridge is not None:
             return self._bridge.find_closed(hosts)
         from handrail.net import Guard  # as above
@@ -238,7 +238,7 @@ class BubblewrapTier:
             route.proxy.close()
 
     def _view_home(self, protected: ProtectedPaths) -> HomeView:
-        """Return what to mount of the home folder: nothing if /tmp hides it already."""
+        """Return the home folder mounts: none if /tmp hides it already."""
         view = self._setup.home.view()
         hidden = tuple(home for home in view.hidden if not _is_hidden(home, self._setup.written))
         shown = tuple(pair for pair in view.shown if _is_in(pair[0], hidden))
@@ -265,7 +265,7 @@ class BubblewrapTier:
         home: HomeView,
         has_route: bool,  # noqa: FBT001
     ) -> MountPlan:
-        """Return the mounts that the options must produce."""
+        """Return the mounts the options must produce."""
         setup = self._setup
         missing = (f"{setup.root}/{name}" for name in protected.missing)
         bridge_mounts = self._bridge.mounts if has_route and self._bridge else {}
@@ -290,7 +290,7 @@ class BubblewrapTier:
         return [f"{self._setup.root}/{name}" for name in protected.files]
 
     def _visible_secrets(self, protected: ProtectedPaths, home: HomeView) -> list[str]:
-        """Return the secrets that other mounts do not hide already."""
+        """Return the secrets not yet hidden by other mounts."""
         written = self._setup.written
         shown = [*written, *(path for path, _ in home.shown)]
         return [
@@ -305,9 +305,9 @@ class BubblewrapTier:
         protected: ProtectedPaths,
         home: HomeView,
         own: Sequence[str],
-        offline: bool,  # noqa: FBT001  one of the fields of a key
+        offline: bool,  # noqa: FBT001 one key field
     ) -> list[str]:
-        """Return the options that all commands share while the workspace has the same paths."""
+        """Return the options common to all commands while the workspace has the same paths."""
         setup = self._setup
         missing = [f"{setup.root}/{name}" for name in protected.missing]
         secret = self._visible_secrets(protected, home)
@@ -332,14 +332,14 @@ class BubblewrapTier:
         return words + [word for path in home.hidden for word in ("--remount-ro", path)]
 
     def _hiding_options(self, path: str) -> tuple[str, ...]:
-        """Return the options that make a path unreadable: an error says more than no content."""
+        """Return the options to make a path unreadable: an error says more than no content."""
         if Path(path).is_dir():
             return "--perms", "0000", "--tmpfs", path, "--remount-ro", path
         return "--ro-bind", self._unreadable, path
 
 
 def _home_options(home: HomeView) -> list[str]:
-    """Return the options that mount a home folder. It is writable until it has all mount points."""
+    """Return the options to mount a home folder. It is writable until it has all mount points."""
     empty = [word for path in home.hidden for word in ("--perms", "0755", "--tmpfs", path)]
     return empty + [word for path, real in home.shown for word in ("--ro-bind", real, path)]
 

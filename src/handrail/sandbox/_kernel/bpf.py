@@ -1,4 +1,4 @@
-"""An assembler for the few instructions of classic BPF that a seccomp filter needs."""
+"""Assembler for the few classic BPF instructions in a seccomp filter."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ERRNO: Final = 0x00050000
 
 
 def argument_offset(index: int) -> int:
-    """Return the offset of the low half of an argument; the kernel reads an `int` only there."""
+    """Return the offset of an argument's low half. The kernel reads an `int` only there."""
     return 16 + 8 * index
 
 
 class Program:
-    """Instructions with labels; BPF only jumps forward."""
+    """Instructions with labels. BPF only jumps forward."""
 
     def __init__(self) -> None:
         self._code: list[tuple[int, int, str, str]] = []
@@ -37,11 +37,11 @@ class Program:
         self._labels[name] = len(self._code)
 
     def load(self, offset: int) -> None:
-        """Load a word of the system call's description into the register."""
+        """Load a word from the system call's description into the register."""
         self._code.append((_LOAD, offset, "", ""))
 
     def jump_if_equal(self, value: int, then: str = "", otherwise: str = "") -> None:
-        """Compare the register and jump; an empty label is the next instruction."""
+        """Compare the register and jump. An empty label is the next instruction."""
         self._code.append((_JEQ, value, then, otherwise))
 
     def jump_if_at_least(self, value: int, then: str = "", otherwise: str = "") -> None:
@@ -49,7 +49,7 @@ class Program:
         self._code.append((_JGE, value, then, otherwise))
 
     def jump_if_any_bit(self, mask: int, then: str = "", otherwise: str = "") -> None:
-        """Jump if one of these bits is set."""
+        """Jump if any bit in the mask is set."""
         self._code.append((_JSET, mask, then, otherwise))
 
     def jump(self, then: str) -> None:

@@ -17,20 +17,20 @@ from handrail.sandbox._values import SandboxUnavailable
 T = TypeVar("T")
 
 MIN_VERSION: Final = 3
-"""The first version that covers truncation, which loses data like any write."""
+"""The first version with rules for truncation, which loses data like any write."""
 _RUN: Final = 1 << 0
 _READ: Final = 1 << 2
 _REMOVE: Final = (1 << 4) | (1 << 5)
 _REFER: Final = 1 << 13
 _ON_FILES: Final = (1 << 0) | (1 << 1) | (1 << 2) | (1 << 14)
-"""Execute, write, read, truncate: the rights that a rule for a single file may have."""
+"""Execute, write, read, truncate: the rights possible in a single file's rule."""
 _TCP: Final = 0b11
 _SCOPED: Final = 0b11
 """Abstract sockets and signals."""
 LIST: Final = 1 << 3
 READ: Final = _RUN | _READ | LIST
 WRITE: Final = -1
-"""Every right that a version supports."""
+"""Every right a version supports."""
 MAKE: Final = WRITE & ~(_RUN | _READ | _REMOVE | _REFER)
 """For a folder with hidden entries: nothing in it can be read, renamed or removed."""
 
@@ -44,14 +44,14 @@ def require_version(version: int) -> None:
 
 
 def rights_of(version: int) -> tuple[int, ...]:
-    """Return the rights on files, TCP and signals that a version supports."""
+    """Return the rights a version supports on files, TCP and signals."""
     devices, network, scopes = (version >= first for first in (5, 4, 6))
     files = (1 << (16 if devices else 15)) - 1
     return (files, *([_TCP] if network else []), *([_SCOPED] if scopes else []))
 
 
 def make_ruleset(version: int, allowed: Iterable[tuple[str, int]]) -> int:
-    """Make a ruleset from paths and rights; paths that do not exist are skipped."""
+    """Make a ruleset from paths and rights. Missing paths are skipped."""
     known = rights_of(version)
     rules = syscalls.landlock_create_ruleset(known)
     every = known[0]
@@ -63,7 +63,7 @@ def make_ruleset(version: int, allowed: Iterable[tuple[str, int]]) -> int:
 
 
 def ruleset_key(hidden: Sequence[str], written: Iterable[str]) -> tuple[object, ...]:
-    """Return a value that changes whenever the rules must change."""
+    """Return a value changing whenever the rules must change."""
     split = dict.fromkeys(folder for path in hidden for folder in folders_above(path))
     folders = [os.lstat(path) for path in split]
     changes = [(folder.st_dev, folder.st_ino, folder.st_mtime_ns) for folder in folders]
@@ -72,7 +72,7 @@ def ruleset_key(hidden: Sequence[str], written: Iterable[str]) -> tuple[object, 
 
 @contextmanager
 def _open_real(path: str) -> Generator[int]:
-    """Open a real path. Raises OSError if a link has replaced a part of it."""
+    """Open a real path. Raises OSError if a link has replaced a part."""
     fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if str(Path(f"/proc/self/fd/{fd}").readlink()) != path:
@@ -83,7 +83,7 @@ def _open_real(path: str) -> Generator[int]:
 
 
 def paths_except(hidden: Sequence[str], top: str = "/") -> list[str]:
-    """Return paths that together cover everything under `top` except the hidden paths.
+    """Return paths together covering everything under `top` except the hidden paths.
 
     A rule applies to everything under its path. If a folder contains a hidden path, its other
     entries get the rule instead.
@@ -103,9 +103,9 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def run_restricted(work: Callable[[], T], rules: Sequence[int], program: bytes) -> T:
-    """Run work on a separate thread that is restricted for good, and wait for its end.
+    """Run work on a permanently restricted separate thread, and wait for its end.
 
-    Processes that it starts inherit the restrictions, so no code has to run between fork and exec.
+    Processes it starts inherit the restrictions, so no code has to run between fork and exec.
     """
     done: list[T] = []
     failed: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""Assembles the filter of the system calls that a command cannot make."""
+"""Assembles the filter for system calls forbidden to commands."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ _NAMESPACES: Final = 0x7E020080
 _CONNECTED: Final = tuple(
     kind | flags for kind in (1, 5) for flags in (0, 0o4000, 0o2000000, 0o2004000)
 )
-"""SOCK_STREAM and SOCK_SEQPACKET, with and without SOCK_NONBLOCK and SOCK_CLOEXEC. They stay
-connected to their pair; a SOCK_DGRAM socket could be pointed at any daemon's socket."""
+"""SOCK_STREAM and SOCK_SEQPACKET, with and without SOCK_NONBLOCK and SOCK_CLOEXEC.
+
+They stay connected to their pair. A SOCK_DGRAM socket could be pointed at any daemon's socket.
+"""
 TAG: Final = resource.RLIMIT_RTTIME
-"""The limit that marks the processes of a command. Once set, a command cannot change it."""
+"""The limit marking a command's processes. Once set, a command cannot change it."""
 UNIX: Final = 1
 INTERNET: Final = (2, 10)
 """AF_INET and AF_INET6: only with a separate network namespace."""
@@ -31,14 +33,14 @@ INTERNET: Final = (2, 10)
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """The numbers of a processor architecture that a filter needs."""
+    """A processor architecture's numbers for the filter."""
 
     audit: int
     refused: dict[str, int]
     shared: dict[str, int]
-    """Memory and queues that processes share by a number."""
+    """Memory and queues shared by processes through a number."""
     scheduling: dict[str, int]
-    """Calls that can change the priority, processors or memory nodes of another process."""
+    """Calls able to change another process's priority, processors or memory nodes."""
     clone: int
     clone3: int
     ioctl: int
@@ -78,7 +80,7 @@ _SCHEDULING: Final = """
 _SCHEDULING_X86: Final = "256 279 203 314 142 144 141 251".split()
 _SCHEDULING_ARM: Final = "238 239 122 274 118 119 140 30".split()
 _WHO: Final = {"setpriority": 0, "ioprio_set": 1}
-"""Their first argument says what the second is a number of. These values mean a process."""
+"""Their first argument states what the second identifies. These values mean a process."""
 
 ARCHITECTURES: Final = {
     "Linux x86_64": Architecture(
@@ -115,12 +117,12 @@ ARCHITECTURES: Final = {
 
 
 def assemble_filter(families: Collection[int], machine: str = "") -> bytes:
-    """Return a filter that refuses calls no command needs, and sockets of other families.
+    """Return a filter denying calls no command needs, and sockets from other families.
 
-    A refused call fails with EPERM, as if the user lacked the right. ``clone3`` hides its flags
-    from the filter, so it fails as unknown, and libraries fall back to ``clone``. Without families
-    there are no separate namespaces, so memory, queues and scheduling of other processes are
-    refused, too.
+    A denied call fails with EPERM, as if the user lacked the right. ``clone3`` hides its flags from
+    the filter, so it fails as unknown, and libraries fall back to ``clone``. A filter without
+    families is for commands without separate namespaces, so other processes' memory, queues and
+    scheduling are denied, too.
     """
     machine = machine or f"{platform.system()} {platform.machine()}"
     if machine not in ARCHITECTURES:
@@ -153,7 +155,7 @@ def assemble_filter(families: Collection[int], machine: str = "") -> bytes:
 
 
 def _checked_calls(here: Architecture, *, alone: bool) -> Iterator[tuple[int, str]]:
-    """Yield the calls that are refused by their arguments, and the label of the check."""
+    """Yield the calls denied by their arguments, and the check's label."""
     yield here.clone, "namespaces"
     yield here.unshare, "namespaces"
     yield here.ioctl, "terminal"

@@ -1,4 +1,4 @@
-"""System calls that the standard library lacks; all affect only the calling thread."""
+"""System calls missing from the standard library. All affect only the calling thread."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _check_result(result: int) -> int:
 
 
 def landlock_version() -> int:
-    """Return the kernel's Landlock version; 0 for none."""
+    """Return the kernel's Landlock version, or 0 for none."""
     return max(0, int(_LIBC.syscall(_CREATE, None, ctypes.c_size_t(0), _VERSION)))
 
 
@@ -54,7 +54,7 @@ def landlock_allow(ruleset: int, folder: int, rights: int) -> None:
 
 
 def landlock_restrict(ruleset: int) -> None:
-    """Enforce the rules for this thread and everything that it starts."""
+    """Enforce the rules for this thread and everything it starts."""
     _check_result(_LIBC.syscall(_RESTRICT, ruleset, 0))
 
 
@@ -64,12 +64,12 @@ def forbid_new_privileges() -> None:
 
 
 def drop_capabilities() -> None:
-    """Drop all capabilities; without new privileges, this is permanent, even for root."""
+    """Drop all capabilities. Without new privileges, this is permanent, even for root."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     _check_result(_LIBC.capset(header, (ctypes.c_uint32 * 6)()))
 
 
 def install_filter(program: bytes) -> None:
-    """Filter the system calls of this thread and everything that it starts."""
+    """Filter system calls in this thread and everything it starts."""
     described = _Filter(len(program) // 8, program)
     _check_result(_LIBC.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(described), 0, 0))

@@ -16,18 +16,18 @@ _HIGH: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Pipe:
-    """The end of this process, and the end of the program."""
+    """This process's end, and the program's end."""
 
     ours: int
     theirs: int
 
 
 class Pipes:
-    """The descriptors of one program. Leaving closes its ends; an error closes ours, too."""
+    """One program's descriptors. Leaving closes its ends, and an error closes ours, too."""
 
     def __init__(self) -> None:
         self.inherited: list[int] = []
-        """The descriptors that the program inherits, under the same numbers."""
+        """The descriptors the program inherits, under the same numbers."""
         self._theirs: list[int] = []
         self._ours: list[int] = []
 
@@ -44,22 +44,22 @@ class Pipes:
             os.close(fd)
 
     def output(self) -> Pipe:
-        """Make a pipe that this process reads, for a standard stream of the program."""
+        """Make a pipe for this process to read, for the program's standard stream."""
         return self._make_pipe(*os.pipe())
 
     def extra_output(self) -> Pipe:
-        """Make a pipe that this process reads, for an inherited descriptor of the program."""
+        """Make a pipe for this process to read, for the program's inherited descriptor."""
         pipe = self.output()
         self.inherited.append(pipe.theirs)
         return pipe
 
     def standard_input(self) -> Pipe:
-        """Make a pipe that this process writes, for the standard input of the program."""
+        """Make a pipe for this process to write, for the program's standard input."""
         read, write = os.pipe()
         return self._make_pipe(write, read)
 
     def gate(self) -> Pipe:
-        """Make a pipe that the program reads, as an inherited descriptor."""
+        """Make a pipe for the program to read, as an inherited descriptor."""
         pipe = self.standard_input()
         self.inherited.append(pipe.theirs)
         return pipe
@@ -72,7 +72,7 @@ class Pipes:
         return pipe
 
     def file(self, content: bytes) -> int:
-        """Make a memory file that the program can read from its start."""
+        """Make a memory file readable by the program from its start."""
         fd = os.memfd_create("handrail")
         self._theirs.append(fd)
         self.inherited.append(fd)
@@ -91,7 +91,7 @@ class Pipes:
 def send_all(stream: int, content: bytes) -> None:
     """Send everything to a program and end the stream, unless the program has ended before.
 
-    The end arrives even if a process that was forked in the meantime has the stream, too.
+    The end arrives even if a process forked in the meantime has the stream, too.
     """
     with socket.socket(fileno=stream) as opened, suppress(BrokenPipeError, ConnectionResetError):
         opened.sendall(content)

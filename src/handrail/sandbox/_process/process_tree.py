@@ -1,9 +1,9 @@
-"""Finds the processes of a command without a process namespace.
+"""Finds a command's processes without a process namespace.
 
 Each command gets a unique number as its hard limit for real-time processor time, which ordinary
-programs do not use. Every process that it starts inherits the number. A process cannot raise a
-hard limit, and the filter does not let it change this one. So it cannot hide: not by a new
-session, a second fork or an empty environment.
+programs do not use. Every process it starts inherits the number. A process cannot raise a hard
+limit, and the filter keeps it from changing this one. So it cannot hide: not by a new session, a
+second fork or an empty environment.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _READ_BYTES: Final = 1 << 14
 
 
 def require_markable() -> None:
-    """Raise SandboxUnavailable inside another sandbox of this kind, which uses the same mark."""
+    """Raise SandboxUnavailable inside another Landlock sandbox, which uses the same mark."""
     if resource.getrlimit(TAG)[1] != resource.RLIM_INFINITY:
         raise SandboxUnavailable("This process already runs in a Landlock sandbox of handrail.")
 
 
 class ProcessTree:
-    """The processes of one command."""
+    """One command's processes."""
 
     def __init__(self, first: int) -> None:
         """Mark the first process before it runs any part of the command."""
@@ -47,7 +47,7 @@ class ProcessTree:
         resource.prlimit(first, TAG, self._mark)
 
     async def clear(self) -> None:
-        """Kill the processes of the command until none is left."""
+        """Kill the command's processes until none is left."""
         pause = 0.0005
         while True:
             youngest = _youngest_pid()
@@ -63,8 +63,8 @@ class ProcessTree:
     def _chase(self) -> None:
         """Kill the youngest process, repeatedly.
 
-        A process that forks and ends at once is gone before a list of processes is complete, and
-        its child has a number that is not in the list.
+        A process forking and ending immediately is gone before a process list is complete, and its
+        child has a number missing from the list.
         """
         for _ in range(_MAX_TRIES):
             youngest = _youngest_pid()
@@ -72,7 +72,7 @@ class ProcessTree:
                 self._kill(pid)
 
     def _find_processes(self, youngest: int) -> list[int]:
-        """Return the live processes. Those of a short command have ids after its own."""
+        """Return the live processes. A short command's have ids after its own."""
         young = time.monotonic() - self._since < _SHORT_SECONDS and youngest >= self._first
         if young and youngest - self._first < _MAX_NEAR_PIDS:
             return [pid for pid in range(self._first, youngest + 1) if self._owns(pid)]
@@ -103,12 +103,12 @@ class ProcessTree:
 
 
 def _youngest_pid() -> int:
-    """Return the id of the youngest process."""
+    """Return the youngest process's id."""
     return int(_read_proc("/proc/loadavg").rpartition(b" ")[2])
 
 
 def _read_proc(path: str) -> bytes:
-    """Read a file of /proc in one piece."""
+    """Read a whole /proc file with one call."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(file, _READ_BYTES)

@@ -12,12 +12,12 @@ import anyio
 import anyio.lowlevel
 
 MAX_NOTE_BYTES = 1 << 18
-"""Bytes of a command's notes that are kept; the rest is read and dropped."""
+"""Bytes stored from a command's notes. The rest is read and dropped."""
 _CHUNK_BYTES = 1 << 16
 
 
 class PipeReader:
-    """The reading end of a pipe that other processes may hold open indefinitely."""
+    """The reading end of a pipe other processes may hold open indefinitely."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -34,13 +34,13 @@ class PipeReader:
         return self._read(max_bytes)
 
     def gather(self, max_bytes: int) -> bool:
-        """Buffer the available bytes, so that the writer never blocks; return whether it ended."""
+        """Drain available bytes to keep the writer from blocking. Return whether it ended."""
         while not self.ended and (more := self._read(_CHUNK_BYTES)):
             self.buffer += more[: max(0, max_bytes - len(self.buffer))]
         return self.ended
 
     def close(self, max_bytes: int) -> None:
-        """Buffer the remaining bytes of a pipe without writers, and close it."""
+        """Buffer the remaining bytes in a pipe without writers, and close it."""
         self.gather(max_bytes)
         os.close(self.fd)
         self.ended = True
@@ -70,7 +70,7 @@ class Process:
     ) -> None:
         self.pid = process.pid
         self.refused_hosts = refused
-        """Returns the hosts that it tried to reach and that were closed; only if some are open."""
+        """Returns the closed hosts it tried to reach, only if some are open."""
         self._process = process
         self._output = output
         self._notes = notes
@@ -87,13 +87,13 @@ class Process:
         self._closed = False
 
     async def read(self, max_bytes: int = _CHUNK_BYTES) -> bytes:
-        """Return some of its output; `b""` at the end.
+        """Return some output, or `b""` at the end.
 
         The output ends with the stream. It also ends when the program has ended and the stream is
-        empty, even if a process that it started still holds the stream open.
+        empty, even if a process it started still holds the stream open.
         """
         while True:
-            over = self._has_ended()  # checked first, so that the last output is not missed
+            over = self._has_ended()  # checked first, to include the last output
             piece = self._output.take(max_bytes)
             if piece is not None or over:
                 await anyio.lowlevel.checkpoint()
@@ -101,9 +101,9 @@ class Process:
             await self._wait_for(self._loud)
 
     async def wait(self) -> int:
-        """Wait for the end and return the exit code; negative for a signal, as after `kill`.
+        """Wait for the end and return the exit code, negative for a signal, as after `kill`.
 
-        In bubblewrap, a shell that a signal ended has the code 128 plus the signal's number.
+        In bubblewrap, a shell ended by a signal has the code 128 plus the signal's number.
 
         Raises:
             SandboxUnavailable: The sandbox could not be set up. Its error is in the output.
@@ -138,13 +138,13 @@ class Process:
                 await anyio.wait_writable(self._source)
 
     def close_input(self) -> None:
-        """End its standard input; safe to repeat."""
+        """End its standard input. Safe to repeat."""
         if self._source is not None:
             os.close(self._source)
             self._source = None
 
     async def kill(self) -> None:
-        """Kill its remaining processes and wait for them. Ignores cancellation; safe to repeat.
+        """Kill its remaining processes and wait for them. Ignores cancellation. Safe to repeat.
 
         Its last output can still be read.
         """
@@ -157,9 +157,9 @@ class Process:
                     self._close()
 
     async def _wait_for(self, either: select.epoll) -> None:
-        """Wait until one of them is readable. Several tasks may wait, each with its descriptors.
+        """Wait until a descriptor is readable. Several tasks may wait, each with its descriptors.
 
-        With its own descriptor of the exit, a task also wakes if `kill` closes the others first.
+        With its own descriptor for the exit, a task also wakes if `kill` closes the others first.
         """
         own, exit_ = os.dup(either.fileno()), os.dup(self._exit)
         try:
@@ -169,7 +169,7 @@ class Process:
             os.close(exit_)
 
     def _has_ended(self) -> bool:
-        """Return whether it has ended; also drain the second stream, so that it never blocks."""
+        """Return whether it has ended. Also drains the second stream, to keep it from blocking."""
         notes = self._notes
         if notes is not None and not notes.ended and notes.gather(MAX_NOTE_BYTES):
             self._quiet.unregister(notes.fd)
@@ -188,7 +188,7 @@ class Process:
 
 
 def _poll_any(exit_: int, *streams: PipeReader | None) -> select.epoll:
-    """Return one file descriptor that is readable when any of them is."""
+    """Return a file descriptor readable when any of these is."""
     either = select.epoll()
     either.register(exit_, select.EPOLLIN)
     for stream in streams:

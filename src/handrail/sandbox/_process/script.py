@@ -1,4 +1,4 @@
-"""The script for bash: limits first, on the command's first line, so that line numbers match."""
+"""The script for bash: limits first, on the command's first line, to keep line numbers correct."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from handrail import ToolFailed
 from handrail.sandbox._values import ResourceLimits
 
 _MAX_COMMAND_BYTES: Final = 120_000
-"""More than that is a file, not a command: the shell reads it byte by byte."""
+"""A longer one is a file, not a command: the shell reads it byte by byte."""
 _KIB: Final = 1024
 
 
 def argv(shell: str, script: int) -> list[str]:
-    """Return the arguments of a shell without startup files that runs the script in a descriptor.
+    """Return the arguments for a shell without startup files, running the script in a descriptor.
 
-    As an argument, the script would be in every list of processes, and `pkill -f` would find it.
+    As an argument, the script would be in every process list, and `pkill -f` would find it.
     """
     read = f"read -rd '' -u {script};exec {script}<&-;eval \"$REPLY\""
     return [shell, "--noprofile", "--norc", "-c", read, "bash"]
 
 
 def encode(command: str, limits: ResourceLimits, *, opening: str = "") -> bytes:
-    """Return the script that runs a command. Raises ToolFailed for a command that cannot run."""
+    """Return the script running a command. Raises ToolFailed for an invalid command."""
     if "\0" in command:
         raise ToolFailed("Not run: the command contains a NUL character. Remove it.")
     if len(command.encode(errors="surrogatepass")) > _MAX_COMMAND_BYTES:
@@ -38,23 +38,23 @@ def encode(command: str, limits: ResourceLimits, *, opening: str = "") -> bytes:
 
 
 def open_notes(fd: int) -> str:
-    """Return code that makes this the file descriptor 3 of the shell."""
+    """Return code making this the shell's file descriptor 3."""
     return f"exec 3>&{fd} {fd}>&-; "
 
 
 def report_ready(fd: int) -> str:
-    """Return code that reports that the shell is ready."""
+    """Return code reporting the shell as ready."""
     return f"echo >&{fd}; exec {fd}>&-; "
 
 
 def wait_for_line(fd: int) -> str:
-    """Return code that waits for a line, and exits if the pipe closes without one."""
+    """Return code waiting for a line, and exiting if the pipe closes without one."""
     return f"read -r -u {fd} || exit 125; exec {fd}<&-; "
 
 
 @functools.lru_cache
 def _ulimit_command(limits: ResourceLimits) -> str:
-    """Return a command that sets soft and hard limits, never above those of this process."""
+    """Return a command setting soft and hard limits, never above this process's."""
     wanted = (
         ("c", resource.RLIMIT_CORE, 0, 1),
         ("d", resource.RLIMIT_DATA, limits.memory, _KIB),
@@ -68,6 +68,6 @@ def _ulimit_command(limits: ResourceLimits) -> str:
 
 
 def clamp_limit(kind: int, limit: int) -> int:
-    """Return a limit that this process can set: no higher than its own."""
+    """Return a limit this process can set: no higher than its own."""
     _, hard = resource.getrlimit(kind)
     return limit if hard == resource.RLIM_INFINITY else min(limit, hard)

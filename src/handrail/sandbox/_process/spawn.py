@@ -1,7 +1,7 @@
-"""Starts programs on one thread that lives as long as the process.
+"""Starts programs on one thread living as long as the process.
 
-The kernel's parent-death signal depends on the thread that started a program, not on the process.
-A worker thread that ends would kill the commands that it started.
+The kernel's parent-death signal depends on the thread starting a program, not on the process. An
+ending worker thread would kill the commands it started.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Spawner:
 SPAWNER: Final = _Spawner()
 
 
-def popen(  # noqa: PLR0913  those of a Popen
+def popen(  # noqa: PLR0913 as in Popen
     argv: Sequence[str],
     *,
     output: int,
