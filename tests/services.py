@@ -46,12 +46,14 @@ def _owner() -> str:
 class Postgres:
     """A cluster in a folder of its own."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, options: str = "") -> None:
         self.folder = folder
         self.port = port
+        self._options = options
 
     @classmethod
-    def start(cls) -> Postgres:
+    def start(cls, options: str = "") -> Postgres:
+        """Make a cluster, and start a server of it with these options."""
         binaries = find_binaries()
         if binaries is None:
             raise LookupError("There is no initdb. Install the Debian package `postgresql`.")
@@ -60,7 +62,7 @@ class Postgres:
             shutil.chown(folder, _owner())
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            made = cls(folder, free.getsockname()[1])
+            made = cls(folder, free.getsockname()[1], options)
         data = folder / "data"
         made.run("initdb", "-D", data, "-U", "handrail", "-A", "trust", "--no-sync", "-E", "UTF8")
         made.launch()
@@ -70,7 +72,7 @@ class Postgres:
         """Start the server, and wait until it answers."""
         options = (
             f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder} "
-            "-c fsync=off -c max_connections=100"
+            f"-c fsync=off -c max_connections=100 {self._options}"
         )
         log = self.folder / "log"
         self.run("pg_ctl", "-D", self.folder / "data", "-l", log, "-w", "-o", options, "start")

@@ -642,9 +642,7 @@ async def test_a_worker_that_lost_its_lock_takes_it_again(sqlite: str, ledger: L
 async def test_a_result_that_another_worker_recorded_is_used(sqlite: str, ledger: Ledger) -> None:
     script = make_model(((("pay", {"amount": 1}),),) * 2)
     async with working(sqlite, make_agent(ledger, script)) as runs:
-        row = (
-            "INSERT INTO handrail_call VALUES ('r/2/pay-0', 'r', '2', 'pay-0', 'pay', '{}', 0, :r)"
-        )
+        row = "INSERT INTO handrail_call VALUES ('r/2/pay-0', 'r', '2', 'pay-0', 'pay', '{}', 0, :r, NULL)"
         result = Result("pay-0", "paid elsewhere").to_json()
         await runs._database.write(row, r=result)  # noqa: SLF001  a worker that was taken for dead
         done = await ended(runs, await runs.start("shop", "Do it.", run_id="r"))

@@ -13,7 +13,7 @@ from handrail import Call, Text
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
 from handrail.runs import JournalEntry, verify
-from handrail.runs._durable.rows import step_row, take_row
+from handrail.runs._durable.rows import head_row, step_row, take_row
 from handrail.runs.durable import DurableRuns
 from handrail.runs.statuses import FAILED
 from handrail.testing import ScriptedModel
@@ -28,30 +28,31 @@ def sealed(entries: list[JournalEntry]) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize(
-    ("database", "crashes"),
-    [
-        ("sqlite", ("run.sealed:1",)),
-        ("sqlite", ("run.sealed:2", "run.sealed:1")),
-        ("postgres", ("run.sealed:2", "run.sealed:1")),
-    ],
+    ("database", "ends"),
+    [("sqlite", 1), ("sqlite", 2), ("postgres", 1), ("postgres", 2)],
     indirect=["database"],
 )
 async def test_the_end_of_a_segment_is_written_once_whatever_crashes_after_it(
-    forks: Forks, tmp_path: Path, database: str, crashes: tuple[str, ...]
+    forks: Forks, tmp_path: Path, database: str, ends: int
 ) -> None:
     where = tmp_path / "ledger", database, "r"
-    journal = DurableRuns(database, {}).store
+    runs = DurableRuns(database, {})
+    journal = runs.store
 
-    for crash in crashes:  # the run waits, or has ended
-        assert forks.run(*where, crash=crash)
+    assert forks.run(*where, crash=f"run.sealed:{ends}")  # the run waits, or has ended
     before = list(journal.read("r"))
+    async with runs:
+        crashed = await runs.get("r")
+        [beside] = await runs._database.read("SELECT entries, digest FROM handrail_run")  # noqa: SLF001
     assert not forks.run(*where)
     after = list(journal.read("r"))
 
-    assert sealed(before) == [(0, "waiting", ""), (1, "done", "answer")][: len(crashes)]
+    assert sealed(before) == [(0, "waiting", ""), (1, "done", "answer")][:ends]
     assert sealed(after) == [(0, "waiting", ""), (1, "done", "answer")]
     assert after[: len(before)] == before
-    assert len(crashes) == 1 or after == before  # what is repeated writes nothing
+    assert beside == (len(before), before[-1].digest)  # written with the last line
+    assert crashed.status == ("running" if ends == 1 else "done")
+    assert ends == 1 or after == before
     assert [entry.kind for entry in after].count("reply") == len(TURNS) + 1
     assert verify(journal, "r") is None
     assert (await judge(*where)).wrong == ()
@@ -86,9 +87,9 @@ async def test_a_worker_that_comes_late_writes_no_other_end(sqlite: str, *, canc
             model.may.set()
             await runs.wait("r")
     before = list(runs.store.read("r"))
-    await late.seal(0, FAILED, why="late")
+    await late.seal(0, FAILED, head_row, why="late")
     await later.open(0, 0, 0, take_row("r"))
-    await later.seal(0, FAILED, why="later")
+    await later.seal(0, FAILED, head_row, why="later")
 
     head = runs.store.head("r")
     assert list(runs.store.read("r")) == before
@@ -96,7 +97,7 @@ async def test_a_worker_that_comes_late_writes_no_other_end(sqlite: str, *, canc
     assert head.status == ("cancelled" if cancels else "done")
     assert verify(runs.store, "r") is None
     await later.open(0, 0, 1, take_row("r"))
-    await later.seal(1, FAILED)
+    await later.seal(1, FAILED, head_row)
     assert (len(list(runs.store.read("r"))) > len(before)) is not cancels
     assert verify(runs.store, "r") is None
 

@@ -148,7 +148,9 @@ async def test_a_call_on_a_queue_that_began_before_a_crash_does_not_run_again(sq
     office = Office()
     queues = {"post": CallQueue(tools=["mail"])}
     async with working(sqlite, office.agent(("mail", {"place": 1})), queues) as runs:
-        row = "INSERT INTO handrail_call VALUES (:key, 'r', :turn, '0', 'mail', '{}', 0, NULL)"
+        row = (
+            "INSERT INTO handrail_call VALUES (:key, 'r', :turn, '0', 'mail', '{}', 0, NULL, NULL)"
+        )
         await runs._database.write(row, key="r/1/0", turn="queued r/1/0")  # noqa: SLF001  a crash
         done = await runs.wait(await runs.start("a", "Go.", run_id="r"))
 

@@ -31,7 +31,7 @@ WORD = "wolframite"
 UNOPENED = "This text is sealed with the key 'k1', and `codec` cannot open it"
 READABLE = {
     "handrail_approval": {"name", "claimant"},
-    "handrail_call": {"key", "run", "turn", "call", "tool"},
+    "handrail_call": {"key", "run", "turn", "call", "tool", "writer"},
     "handrail_called": {"run", "call", "tool", "status", "rule", "pending"},
     "handrail_journal": {"run"},
     "handrail_label": {"label", "run"},

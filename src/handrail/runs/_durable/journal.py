@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -32,6 +32,9 @@ FLUSH_SECONDS = 1.0
 """How often the events of a turn that still runs are written."""
 MAX_PROMPT_CHARS = 200
 """Characters of the first prompt in the summary of a run."""
+MakeRow: TypeAlias = Callable[[RunHead], Step]
+"""Makes a row to write with entries, from the end of the chain after them."""
+_MakeRows: TypeAlias = Callable[[RunHead], Sequence[Step]]
 
 
 class RunJournal:
@@ -65,7 +68,7 @@ class RunJournal:
         first = prompts[0]["text"][:MAX_PROMPT_CHARS] if prompts else ""
         self.put_status(QUEUED, command="worker", began=began, prompt=first, **about)
         self.put(*prompts)
-        await self._insert(RunHead(self._run), list(self._unwritten), at, *rows)
+        await self._insert(RunHead(self._run), list(self._unwritten), at, lambda _: rows)
 
     async def read_summary(self) -> Mapping[str, Any]:
         """Return what is known of the run as a whole."""
@@ -98,7 +101,7 @@ class RunJournal:
         head = await self._read_head()
         if head.status != "running":
             self.put_status(RUNNING, why="", ended=None)
-            await self._flush(segment, taken)
+            await self._flush(segment, lambda _: [taken])
 
     def on_event(self, event: RunEvent) -> None:
         """Add a reply, unless a former attempt at this segment has recorded it."""
@@ -138,7 +141,7 @@ class RunJournal:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._take_events(last=True)
-                added = await self._flush(None, *rows)
+                added = await self._flush(None, lambda _: rows)
         if failed:
             raise failed[0]
         return text, added
@@ -167,16 +170,19 @@ class RunJournal:
         """Write the lines that were put, in one statement."""
         await self._flush(None)
 
-    async def seal(self, segment: int, standing: Standing, **fields: Any) -> RunHead:
-        """Write how a segment ended, and return the end of the chain, to record it beside the run.
+    async def seal(
+        self, segment: int, standing: Standing, make_row: MakeRow, **fields: Any
+    ) -> tuple[RunHead, bool]:
+        """Write how a segment ended, with a row that depends on the end of the chain.
 
-        A second time writes no line: after a crash, or by a worker that comes late.
+        A second time writes nothing: after a crash, or by a worker that comes late. Returns the end
+        of the chain, and whether the row is known to be written.
         """
         self.put_status(standing, sealed=segment, **fields)
-        await self._flush(segment)
-        return self._head or RunHead(self._run)
+        added = await self._flush(segment, lambda head: [make_row(head)])
+        return self._head or RunHead(self._run), added
 
-    async def _flush(self, segment: int | None, *rows: Step) -> bool:
+    async def _flush(self, segment: int | None, make_rows: _MakeRows = lambda _: ()) -> bool:
         """Write the lines, unless they seal a segment of which the end is written.
 
         Rows are written with them, if there are lines. Returns whether the last one is new.
@@ -187,7 +193,7 @@ class RunJournal:
             is_removed = not before.entries
             if is_removed or (segment is not None and _is_over(before, segment)):
                 break
-            head, changed = await self._insert(before, lines, time.time(), *rows)
+            head, changed = await self._insert(before, lines, time.time(), make_rows)
             if changed or (await self._read_head()).digest == head.digest:
                 self._head = head
                 added = changed[-1:] == [1]
@@ -206,7 +212,7 @@ class RunJournal:
         before: RunHead,
         lines: Sequence[tuple[JournalLine, LineFields]],
         at: float,
-        *rows: Step,
+        make_rows: _MakeRows,
     ) -> tuple[RunHead, list[int]]:
         """Add lines, the rows that pages read, and more rows, in one transaction.
 
@@ -217,7 +223,7 @@ class RunJournal:
         fields = [content for _, content in lines]
         head, _, steps = self._writes.append(before, plain, fields, at)
         self._head = None  # an error leaves both to be read again
-        changed = await self._database.transact([*steps, *rows], GUARDS)
+        changed = await self._database.transact([*steps, *make_rows(head)], GUARDS)
         if changed:
             self._writes.written()
         return head, changed

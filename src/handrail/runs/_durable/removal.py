@@ -108,7 +108,7 @@ class Removal:
         of_ours = list_deletions(self._database, ids)
         of_engine = await self._workflows.removal(self._ids, ids, json.dumps(segments))
         changed = await self._database.transact([*of_ours, *of_engine, *notes], 0)
-        return changed[0]
+        return changed[1]
 
     async def _note(self, ids: str) -> list[Step]:
         """Return what to keep of erased runs."""

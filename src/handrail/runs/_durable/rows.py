@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -70,6 +71,29 @@ def step_row(run: str, segment: int, number: int, body: str) -> Step:
     return PUT_STEP, [{"run": run, "segment": segment, "number": number, "body": body}]
 
 
+def head_row(head: RunHead) -> Step:
+    """Return the statement that records the end of a run's chain, unless it has a later one."""
+    sql = (
+        "UPDATE handrail_run SET entries = :entries, digest = :digest "
+        "WHERE id = :run AND entries < :entries"
+    )
+    return sql, [{"run": head.run, "entries": head.entries, "digest": head.digest}]
+
+
+def end_row(head: RunHead, status: str, segment: int, outcome: str) -> Step:
+    """Return the statement that records how a run ended, and the end of its chain.
+
+    A run that has ended keeps its end.
+    """
+    sql = (
+        "UPDATE handrail_run SET status = :status, segment = :segment, changed = :now, "
+        "outcome = :outcome, entries = :entries, digest = :digest "
+        f"WHERE id = :id AND segment <= :segment AND {_LIVE}"
+    )
+    how = {"status": status, "segment": segment, "outcome": outcome, "now": time.time()}
+    return sql, [{**how, "id": head.run, "entries": head.entries, "digest": head.digest}]
+
+
 class Rows:
     """Reads and writes our rows. Each statement is a transaction."""
 
@@ -89,10 +113,14 @@ class Rows:
     # calls
 
     async def intend(self, row: IntendedCall, run: str, turn: str) -> bool:
-        """Record that a call is about to run. Returns False if that was recorded before."""
+        """Record that a call is about to run. Returns False if that was recorded before.
+
+        A write is repeated if its connection is lost, and then finds the row that it has written.
+        """
+        writer = secrets.token_hex(8)
         reach("call.begun")
         added = await self._write(
-            self._add("call", ":key, :run, :turn, :call, :tool, :args, :now, NULL"),
+            self._add("call", ":key, :run, :turn, :call, :tool, :args, :now, NULL, :writer"),
             key=row.key,
             run=run,
             turn=turn,
@@ -100,9 +128,14 @@ class Rows:
             tool=row.tool,
             args=row.args,
             now=time.time(),
+            writer=writer,
         )
         reach("call.intended")
-        return added == 1
+        return added == 1 or await self._wrote(row.key, writer)
+
+    async def _wrote(self, key: str, writer: str) -> bool:
+        sql = "SELECT 1 FROM handrail_call WHERE key = :key AND writer = :writer"
+        return bool(await self._read(sql, key=key, writer=writer))
 
     async def store(self, key: str, result: str) -> None:
         """Record the result of a call."""
@@ -196,13 +229,7 @@ class Rows:
 
     async def keep_head(self, head: RunHead) -> None:
         """Record the end of the chain of a run, unless a later one is recorded."""
-        await self._write(
-            "UPDATE handrail_run SET entries = :entries, digest = :digest "
-            "WHERE id = :run AND entries < :entries",
-            run=head.run,
-            entries=head.entries,
-            digest=head.digest,
-        )
+        await self._database.transact([head_row(head)], 0)
 
     async def end_run(
         self, head: RunHead, status: str, segment: int, outcome: str, *guards: Step
@@ -211,18 +238,8 @@ class Rows:
 
         A run that has ended keeps its end.
         """
-        sql = (
-            "UPDATE handrail_run SET status = :status, segment = :segment, changed = :now, "
-            "outcome = :outcome, entries = :entries, digest = :digest "
-            f"WHERE id = :id AND segment <= :segment AND {_LIVE}"
-        )
-        how = {"status": status, "segment": segment, "outcome": outcome, "now": time.time()}
-        row = {**how, "id": head.run, "entries": head.entries, "digest": head.digest}
-        if guards:
-            changed = await self._database.transact([*guards, (sql, [row])], len(guards) + 1)
-        else:
-            changed = [await self._write(sql, **row)]
-        if not any(changed):
+        steps = [*guards, end_row(head, status, segment, outcome)]
+        if not await self._database.transact(steps, len(steps)):
             await self.keep_head(head)
 
     async def cancel_run(self, run: str) -> bool:

@@ -15,13 +15,13 @@ import anyio
 from handrail.agent import Run, RunArgs, RunResult, RunState, dump_state, load_state
 from handrail.messages import ModelError
 from handrail.permissions import Pending, read_answer
-from handrail.runs._durable.journal import RunJournal
+from handrail.runs._durable.journal import MakeRow, RunJournal
 from handrail.runs._durable.orders import Order
 from handrail.runs._durable.questions import Questions, next_deadline
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.reading import read_run
 from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
-from handrail.runs._durable.rows import Rows, RunRow, state_row, take_row
+from handrail.runs._durable.rows import Rows, RunRow, end_row, head_row, state_row, take_row
 from handrail.runs._engine.port import Engine, segment_id
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import DatabaseError, Step
@@ -230,7 +230,9 @@ class Segments:
         open_ = questions_of(state)
         following = order.next
         await self._add_state(following, before, state)
-        await self.rows.keep_head(await self._seal(order, journal, (WAITING, "", state)))
+        head, is_kept = await self._seal(order, journal, (WAITING, "", state), head_row)
+        if not is_kept:
+            await self.rows.keep_head(head)
         text, seconds = json.dumps(following), next_deadline(open_, default=0.0)
         await self._engine.park(following.id, following.agent, text, seconds)
         reach("run.parked")
@@ -279,18 +281,23 @@ class Segments:
     async def _record_end(self, order: Order, journal: RunJournal, how: _End) -> RunStatus:
         """Record how a run ended, with a state to continue from."""
         standing, why, state = how
-        head = await self._seal(order, journal, how)
         outcome = json.dumps([standing.reason, why, dump_state(state)])
-        await self.rows.end_run(head, standing.status, order.number, outcome)
+        ending = (standing.status, order.number, outcome)
+        head, is_kept = await self._seal(order, journal, how, lambda head: end_row(head, *ending))
+        if not is_kept:
+            await self.rows.end_run(head, *ending)
         reach("run.ended")
         return standing.status
 
-    async def _seal(self, order: Order, journal: RunJournal, how: _End) -> RunHead:
-        """Write how a segment ended to the journal, and return the end of its chain."""
+    async def _seal(
+        self, order: Order, journal: RunJournal, how: _End, make_row: MakeRow
+    ) -> tuple[RunHead, bool]:
+        """Write how a segment ended to the journal, with a row; see ``RunJournal.seal``."""
         standing, why, state = how
         ended = datetime.now(UTC).isoformat(timespec="seconds")
         counts: dict[str, Any] = {"turns": state.turns, "calls": state.calls}
         counts |= {"cost": str(state.cost)} if state.cost else {}
-        head = await journal.seal(order.number, standing, why=why, ended=ended, **counts)
+        about = {"why": why, "ended": ended, **counts}
+        sealed = await journal.seal(order.number, standing, make_row, **about)
         reach("run.sealed")
-        return head
+        return sealed

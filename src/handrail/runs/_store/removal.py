@@ -25,7 +25,7 @@ def remove_runs(database: Database, runs: Sequence[str]) -> None:
 def list_deletions(database: Database, runs: str) -> list[Step]:
     """Return the statements that remove runs, given as a JSON array of ids.
 
-    The first one changes as many rows as there are runs.
+    The second one changes as many rows as there are runs.
     """
     ids = list_ids(database)
     of_runs = f"run IN (SELECT i.id FROM {ids})"
@@ -35,10 +35,10 @@ def list_deletions(database: Database, runs: str) -> list[Step]:
         "ON a.name >= '{kind} ' || i.id || '/' AND a.name < '{kind} ' || i.id || '0'"
     )
     statements = [
-        # first: a worker that comes late waits for it, and then finds no run
-        f"DELETE FROM handrail_run WHERE id IN (SELECT i.id FROM {ids})",
-        # next: it waits for a worker that is about to write entries, and then finds these
+        # first: it waits for a worker that is about to write entries, and then finds these
         f"DELETE FROM handrail_summary WHERE {of_runs}",
+        # next: a worker that comes late waits for it, and then finds no run
+        f"DELETE FROM handrail_run WHERE id IN (SELECT i.id FROM {ids})",
         f"DELETE FROM handrail_vote WHERE pending IN (SELECT id {of_questions})",
         *[
             f"DELETE FROM handrail_approval WHERE name IN ({used.format(kind=kind)})"

@@ -52,7 +52,8 @@ CREATE TABLE handrail_step (
     PRIMARY KEY (run, segment, number));
 CREATE TABLE handrail_call (
     key TEXT PRIMARY KEY, run TEXT NOT NULL, turn TEXT NOT NULL, call TEXT NOT NULL,
-    tool TEXT NOT NULL, args TEXT NOT NULL, began DOUBLE PRECISION NOT NULL, result TEXT);
+    tool TEXT NOT NULL, args TEXT NOT NULL, began DOUBLE PRECISION NOT NULL, result TEXT,
+    writer TEXT);
 CREATE INDEX handrail_call_turn ON handrail_call (run, turn);
 CREATE TABLE handrail_approval (name TEXT PRIMARY KEY, claimant TEXT NOT NULL);
 CREATE TABLE handrail_journal (
