@@ -11,6 +11,7 @@ from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import anyio
 import click
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -24,6 +25,7 @@ from handrail.cli._base.options import MODEL_OPTIONS, PLAIN, TOOL_OPTIONS
 from handrail.cli._base.settings import runs_folder
 from handrail.cli._base.stdout import Outlet
 from handrail.cli._chat.changes import CallChanges
+from handrail.cli._chat.choices import list_choices
 from handrail.cli._chat.commands import name_commands
 from handrail.cli._chat.conversation import Conversation
 from handrail.cli._chat.face import open_screen, open_watcher
@@ -32,15 +34,18 @@ from handrail.cli._chat.setting_commands import mode_lines
 from handrail.cli._chat.talk import ChatApprover, ChatInput, Talk
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import LateModel, model_of
+from handrail.cli._runs.resumed_app import app_to_resume, flag_settings
 from handrail.cli._runs.saved import SavedRun, find_run, new_run, run_ids, standing_of
-from handrail.cli._runs.session import app_to_resume, flag_settings, open_session
+from handrail.cli._runs.session import open_session
 from handrail.cli._screen.rows import Row, Span, safe_line
 from handrail.cli._screen.terminal import Printed, Screen
+from handrail.cli._setup.choosing import set_up
 from handrail.messages import Model
 from handrail.permissions import Approver
 from handrail.policy import Mode
 from handrail.runs.lines import usage
 from handrail.runs.statuses import Standing
+from handrail.tools import list_files
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,6 +72,10 @@ def command(app: App, prompt: str, resume: str | None, *, plain: bool) -> Exit:
             code="no_terminal",
             hint="without one, use `handrail run PROMPT`",
         )
+    if not app.settings["model"] and resume is None:
+        app.say("no model is set; choose one")
+        set_up(app)
+        app = replace(app)  # reads the settings again
     saved, data = None if resume is None else find_run(resume), Outlet(app)
     if saved is not None:
         app = app_to_resume(app, saved)
@@ -157,6 +166,7 @@ def _converse(
             approver=approver,
         )
         terminal_input.show_status(talk.status, talk.last_output)
+        terminal_input.show_choices(partial(list_choices, talk.conversation))
         screen.show(_headline(kit, len(open_.offered)), ())
         for row in mode_lines(kit.rules, screen.width):
             screen.say(row)
@@ -194,7 +204,9 @@ def _open_input(kit: Kit, screen: Screen, *, plain: bool) -> ChatInput:
         screen,
         history=runs_folder().with_name("chat_history.jsonl"),
         completer=ChatCompleter(
-            partial(name_commands, kit.app.workspace), partial(_list_files, kit)
+            partial(name_commands, kit.app.workspace),
+            partial(_list_files, kit),
+            partial(anyio.run, partial(list_files, kit.workspace)),
         ),
     )
     screen.frame = area

@@ -17,8 +17,8 @@ from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import model_of
 from handrail.cli._runs.headless import Face, OnDenied, Task, on_denied, run_task
+from handrail.cli._runs.resumed_app import flag_settings
 from handrail.cli._runs.saved import SavedRun, new_run
-from handrail.cli._runs.session import flag_settings
 from handrail.messages import Model, Prompt
 from handrail.runs.lines import prompt_line
 
