@@ -91,7 +91,10 @@ def test_only_what_may_be_read_is_attached(chat: Chat, handrail: Handrail) -> No
     handrail.write("data.bin", "\x00\x01")
     (handrail.workspace / "data.bin").write_bytes(b"\xff\xfe\x00")
     handrail.write(".secret", "KEY=1\n")
-    handrail.user_file("rules.toml", DENIED)
+    rules = handrail.config / "rules.toml"
+    rules.parent.mkdir(parents=True, exist_ok=True)
+    rules.write_text(DENIED, encoding="utf-8")
+    rules.chmod(0o600)
     handrail.write("big.txt", "x" * 100_001)
     pty = chat("--without", "bash")
     pty.types("see @data.bin, @.secret @big.txt @nothing.txt me@example.org\r")

@@ -181,6 +181,7 @@ class _HeadlessRun:
             self._stream.know(session.state, session.window)
             session.on_wait = self._stream.on_wait
             answers = await session.answers(approver)
+            await session.admit_first()
             prompt = await session.admit(*self._task.prompt)
             run = session.run(*prompt, answers=answers, watch=self._stream.watch)
             if seconds is not None:

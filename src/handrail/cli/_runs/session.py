@@ -123,6 +123,12 @@ class Session:
         added = await self.hooks.submit("\n\n".join(filter(None, texts)))
         return [*filter(None, [added]), *prompt]
 
+    async def admit_first(self) -> None:
+        """Check the prompt that a run was saved with, as ``admit`` does."""
+        if not self.state.messages:
+            inbox = [Prompt.of(*await self.admit(*one.parts)) for one in self.state.inbox]
+            self.state = self.state._replace(inbox=tuple(inbox))
+
     def run(
         self,
         *prompt: str | Content,

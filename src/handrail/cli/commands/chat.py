@@ -37,7 +37,7 @@ from handrail.cli._project.models import LateModel, model_of
 from handrail.cli._runs.resumed_app import app_to_resume, flag_settings
 from handrail.cli._runs.saved import SavedRun, find_run, new_run, run_ids, standing_of
 from handrail.cli._runs.session import open_session
-from handrail.cli._screen.rows import Row, Span, safe_line
+from handrail.cli._screen.rows import Row, Span, fold, safe_line
 from handrail.cli._screen.terminal import Printed, Screen
 from handrail.cli._setup.choosing import set_up
 from handrail.messages import Model
@@ -72,17 +72,23 @@ def command(app: App, prompt: str, resume: str | None, *, plain: bool) -> Exit:
             code="no_terminal",
             hint="without one, use `handrail run PROMPT`",
         )
+    screen = open_screen(app, plain=plain)
     if not app.settings["model"] and resume is None:
         app.say("no model is set; choose one")
         set_up(app)
-        app = replace(app)  # reads the settings again
+    app = replace(app, tell=partial(_tell, screen))  # reads the settings again
     saved, data = None if resume is None else find_run(resume), Outlet(app)
     if saved is not None:
         app = app_to_resume(app, saved)
     kit, model = Kit(app), model_of(app.settings, app.workspace, say=app.say)
     _ = kit.tools  # report missing tools before a run is saved
     now = _Opened(kit, model, saved or _start_run(app, prompt))
-    return _chat(now, prompt, data, plain=plain)
+    return _chat(now, prompt, data, screen=screen, plain=plain)
+
+
+def _tell(screen: Screen, line: str) -> None:
+    """Print a line for people above the input, broken between words."""
+    screen.show(*fold((Span(line),), screen.width))
 
 
 class _Opened(NamedTuple):
@@ -104,10 +110,9 @@ def _start_run(app: App, prompt: str) -> SavedRun:
     )
 
 
-def _chat(now: _Opened, prompt: str, data: Outlet, *, plain: bool) -> Exit:
+def _chat(now: _Opened, prompt: str, data: Outlet, *, screen: Screen, plain: bool) -> Exit:
     """Hold one conversation after the other: /clear and /resume start another one."""
     app = now.kit.app
-    screen = open_screen(app, plain=plain)
     sys.stdout = Printed(screen)
     terminal_input = _open_input(now.kit, screen, plain=plain)
     with terminal_input.listen(), start_blocking_portal() as portal:
