@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -274,3 +276,17 @@ The user sent this command to the background. It continues as job 1.
 began
 [job 1, running for N s. Next: since=6.]\
 """)
+
+
+def test_the_input_is_drawn_before_the_agent_is_loaded() -> None:
+    """What is loaded for it takes a third of the time until the chat is ready."""
+    code = (
+        "import sys, handrail.cli.commands.chat, handrail.cli._input.area\n"
+        "slow = ('agent', 'coding', 'models', 'policy', 'runs', 'sandbox', 'cli._chat.talk')\n"
+        "print([name for name in slow if f'handrail.{name}' in sys.modules])\n"
+    )
+    loaded = subprocess.run(  # noqa: S603  our own interpreter
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
+
+    assert loaded.stdout == "[]\n"

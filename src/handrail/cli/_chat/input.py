@@ -20,7 +20,7 @@ from types import FrameType, ModuleType
 from typing import Any, cast
 
 from handrail.cli._base.exits import Exit
-from handrail.cli._input.lines import Choices
+from handrail.cli._input.lines import Choices, Commands, Files, Tree
 from handrail.cli._screen.rows import Row
 
 _editor: ModuleType | None
@@ -70,6 +70,9 @@ class Keyboard:
     async def lend(self) -> AsyncGenerator[None]:
         """Let others use the terminal, which is theirs whenever no line is read."""
         yield
+
+    def show_completions(self, commands: Commands, files: Files, tree: Tree) -> None:
+        """Complete nothing: readline completes files."""
 
     def show_choices(self, choices: Choices) -> None:
         """Show nothing: commands without an argument list what they choose from."""

@@ -26,7 +26,7 @@ from handrail.cli._chat.line_commands import add_note, command_of, note_of, run_
 from handrail.cli._chat.plain import PlainWatcher
 from handrail.cli._chat.watch import Watcher
 from handrail.cli._input.attachments import find_attachments
-from handrail.cli._input.lines import NEXT_MODE, Choices
+from handrail.cli._input.lines import NEXT_MODE, Choices, Commands, Files, Tree
 from handrail.cli._project.models import join_hints
 from handrail.cli._runs.session import Session
 from handrail.cli._screen.markdown import Markdown
@@ -79,6 +79,10 @@ class ChatInput(Protocol):
 
     def lend(self) -> AbstractAsyncContextManager[None]:
         """Let others use the terminal until the end of a block."""
+        ...
+
+    def show_completions(self, commands: Commands, files: Files, tree: Tree) -> None:
+        """Set what the input completes."""
         ...
 
     def show_choices(self, choices: Choices) -> None:

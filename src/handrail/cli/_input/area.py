@@ -38,7 +38,7 @@ from handrail.cli._input.ground import QUESTION, AskingInput
 from handrail.cli._input.history import SavedHistory
 from handrail.cli._input.keys import bind_keys
 from handrail.cli._input.layout import Parts, color_depth, make_layout
-from handrail.cli._input.lines import Choices, Lines
+from handrail.cli._input.lines import Choices, Commands, Files, Lines, Tree
 from handrail.cli._input.output import DrawnFile
 from handrail.cli._input.pastes import Pastes, clean_typed
 from handrail.cli._screen.rows import Row
@@ -65,16 +65,15 @@ class InputArea:
         screen: Screen,
         *,
         history: Path,
-        completer: ChatCompleter,
     ) -> None:
         self.lines = Lines()
         self._screen = screen
         self._pastes = Pastes()
-        self._completer = completer
+        self._completer = ChatCompleter()
         self._buffer = Buffer(
             multiline=True,
             history=SavedHistory(history),
-            completer=ThreadedCompleter(completer),
+            completer=ThreadedCompleter(self._completer),
             complete_while_typing=True,
         )
         self._parts = Parts(self._buffer, self.lines, screen, lambda _width: ())
@@ -124,6 +123,10 @@ class InputArea:
     def show_status(self, status: Callable[[int], Row], output: Callable[[], str]) -> None:
         """Set what makes the last row, for a width. It is called from another thread."""
         self._parts.status, self._output = status, output
+
+    def show_completions(self, commands: Commands, files: Files, tree: Tree) -> None:
+        """Set what the input completes. It is called from another thread."""
+        self._completer.show(commands, files, tree)
 
     def show_choices(self, choices: Choices) -> None:
         """Set what commands choose from. It is called from another thread."""

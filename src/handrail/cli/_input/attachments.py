@@ -6,11 +6,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from handrail import File, HandrailError, Image
 from handrail.cli._base.columns import quantity
-from handrail.tools import Workspace
+
+if TYPE_CHECKING:
+    from handrail.tools import Workspace  # loads the file tools
 
 MAX_TEXT_BYTES = 100_000
 """Largest text to attach. The model can read a larger one in parts."""

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
 from itertools import islice
-from typing import TypeAlias
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from handrail.cli._input.lines import Choices
+from handrail.cli._input.lines import Choices, Commands, Files, Tree
 from handrail.cli._screen.rows import safe_line
 
-Commands: TypeAlias = Callable[[], Iterable[tuple[str, str]]]
-"""Returns the commands of the chat, each with a summary: ``("/help", "show this list")``."""
-Files: TypeAlias = Callable[[str], Iterable[tuple[str, bool]]]
-"""Takes a folder, and returns the names in it that may be shown, and which of them are folders."""
-Tree: TypeAlias = Callable[[], Sequence[str]]
-"""Returns all files that may be shown, except those that git ignores."""
 _MAX_COMPLETIONS = 100
 _TREE_SECONDS = 5.0
 """How long a list of all files is used again."""
@@ -32,13 +25,18 @@ _PICKED = re.compile(r"/([a-z]+) ([^\n]*)\Z")
 class ChatCompleter(Completer):
     """Completes what is before the cursor."""
 
-    def __init__(self, commands: Commands, files: Files, tree: Tree) -> None:
-        self._commands = commands
-        self._files = files
-        self._tree = tree
+    def __init__(self) -> None:
+        self._commands: Commands = tuple
+        self._files: Files = lambda _folder: ()
+        self._tree: Tree = tuple
         self.choices: Choices = lambda _command: ()
         """What commands choose from. Each conversation sets its own."""
         self._all: Sequence[str] = ()
+        self._listed_at = float("-inf")
+
+    def show(self, commands: Commands, files: Files, tree: Tree) -> None:
+        """Set what there is to complete. It is not known when the input is drawn first."""
+        self._commands, self._files, self._tree = commands, files, tree
         self._listed_at = float("-inf")
 
     def get_completions(

@@ -7,7 +7,7 @@ So there is no lock: each step is one operation that Python does not divide.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, TypeAlias
@@ -31,6 +31,14 @@ class Choice(NamedTuple):
 
 Choices: TypeAlias = Callable[[str], Sequence[Choice]]
 """Takes the name of a command, and returns what it chooses from; nothing for most commands."""
+
+
+Commands: TypeAlias = Callable[[], Iterable[tuple[str, str]]]
+"""Returns the commands of the chat, each with a summary: ``("/help", "show this list")``."""
+Files: TypeAlias = Callable[[str], Iterable[tuple[str, bool]]]
+"""Takes a folder, and returns the names in it that may be shown, and which of them are folders."""
+Tree: TypeAlias = Callable[[], Sequence[str]]
+"""Returns all files that may be shown, except those that git ignores."""
 
 
 class Lines:
