@@ -139,7 +139,22 @@ def test_a_question_can_be_denied_but_not_allowed_and_is_notified(ready: Handrai
     assert (allowed.exit, denied.exit) == (4, 3)
     assert not (ready.workspace / "b.txt").exists()
     assert "Not run: Not now." in ready("runs", "export", "last").out
-    assert said == snapshot()
+    assert said == snapshot(
+        [
+            {
+                "hook_event_name": "PermissionRequest",
+                "tool_name": "Write",
+                "tool_use_id": "c1",
+                "tool_input": {"file_path": "b.txt", "content": "x"},
+            },
+            {
+                "hook_event_name": "Notification",
+                "message": "handrail needs your permission to use Write",
+                "title": "Permission needed",
+                "notification_type": "permission_prompt",
+            },
+        ]
+    )
 
 
 def test_the_end_of_a_sub_agent_is_told(ready: Handrail) -> None:

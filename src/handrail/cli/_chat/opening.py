@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_END_REASONS = {None: "prompt_input_exit", "": "clear"}
+"""Why a session ends, for hooks, by the run that follows it."""
+
+
 class _Opened(NamedTuple):
     """A saved run, with what it needs to continue."""
 
@@ -156,6 +160,7 @@ def _converse(
         if isinstance(model, LateModel):  # while the first message is being typed
             Thread(target=model.load, daemon=True).start()
         exits = talk.until_over(prompt)
+        open_.ends_by = _END_REASONS.get(talk.conversation.following, "resume")
     _print_how_to_resume(saved, screen)
     return exits, talk.conversation
 

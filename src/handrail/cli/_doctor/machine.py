@@ -70,6 +70,10 @@ def package() -> DoctorCheck:
     return DoctorCheck("handrail", "warn", "not installed", wanted, remedy, (str(folder),))
 
 
+_OF_CHATS = frozenset("cli coding rules search shell skills terminal web".split())
+"""The extras that a chat uses. Others are missing only if somebody wants them."""
+
+
 class _Requirement(NamedTuple):
     extra: str
     name: str
@@ -113,10 +117,10 @@ def extras() -> Iterator[DoctorCheck]:
         if all(part.holds() for part in parts):
             yield DoctorCheck(f"extra-{extra}", "ok", found, wanted)
             continue
-        tools = [name for name, needed in list_missing_tools().items() if needed == extra]
-        if not tools and not all(part.found for part in parts):  # nobody has asked for it
+        if extra not in _OF_CHATS and not all(part.found for part in parts):
             yield DoctorCheck(f"extra-{extra}", "ok", f"not installed: {remedy}", wanted)
         else:
+            tools = [name for name, needed in list_missing_tools().items() if needed == extra]
             details = tuple(f"the tool {name} is not available" for name in tools)
             yield DoctorCheck(f"extra-{extra}", "warn", found, wanted, remedy, details)
 

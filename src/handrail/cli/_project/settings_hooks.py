@@ -60,6 +60,8 @@ _NO_SANDBOX = "hooks run in the sandbox, which is not available"
 _SWITCH = "To run them with your rights, set `unsandboxed_hooks = true` in your own settings."
 _FAILED = "Not run: a hook of the settings failed. Tell the user."
 _AFTER = ("PostToolUse", "PostToolUseFailure", "SubagentStop")
+_NOTIFY_SECONDS = 5.0
+"""How long an answer waits for the programs that tell others of its question."""
 _SUBJECTS = {
     "Notification": "notification_type",
     "PreCompact": "trigger",
@@ -160,7 +162,7 @@ class SettingsHooks:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._notify, pending.call.name)
                 answer = await approver(pending)
-                group.cancel_scope.cancel()
+                group.cancel_scope.deadline = anyio.current_time() + _NOTIFY_SECONDS
             return answer
 
         return ask
