@@ -139,7 +139,6 @@ COMMANDS = [
     ("/undo", "nothing to undo"),
     ("/compact", "are now sent as a summary"),
     ("/clear", "resume this chat with"),
-    ("/resume", "resume one with /resume RUN"),
     ("/nothing", "unknown command"),
 ]
 

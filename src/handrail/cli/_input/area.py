@@ -198,7 +198,7 @@ class InputArea:
         text = clean_typed(self._pastes.unfold(self._buffer.text))
         if not text.strip() and not self.lines.reading:
             return
-        if self._completer.choices(text.strip().removeprefix("/")) and self.lines.reading:
+        if self.lines.reading and self._has_choices(text.strip()):
             self._set_text(f"{text.strip()} ")
             self._buffer.start_completion()
             return
@@ -207,6 +207,10 @@ class InputArea:
         if text.strip():
             self._buffer.history.append_string(text)
         self.lines.send(text)
+
+    def _has_choices(self, text: str) -> bool:
+        """Return whether this is a command without an argument that has a list to choose from."""
+        return text.startswith("/") and bool(self._completer.choices(text[1:]))
 
     def interrupt(self) -> None:
         """Stop the turn. Without one, drop the text, or end the chat if there is none."""
