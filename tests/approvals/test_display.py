@@ -170,3 +170,48 @@ def test_no_character_is_printed_raw() -> None:
 
     assert [hex(ord(one)) for one in set(shown) if is_raw(one)] == []
     assert read_back(shown) == everything
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Done ✔️ and ⚠️ careful ❤️",
+        "👩‍💻 🏳️‍🌈 🤷🏽‍♀️ 1️⃣ ↔️ 🇩🇪",
+        "می‌خواهم رفته‌اند",
+        "क्‍ष हिन्दी র‍্য",
+        "ภาษาไทย น้ำ ก็ได้",
+    ],
+)
+def test_emoji_and_words_with_joiners_are_prose(text: str) -> None:
+    shown = make_printable(text, prose=True)
+
+    assert (shown.text, shown.hidden) == (text, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("pass\u200dword", r"pass\u{200D}word"),
+        ("a\ufe0f", r"a\u{FE0F}"),
+        ("1\ufe0f", r"1\u{FE0F}"),
+        ("\u200d⚠", "\\u{200D}⚠"),
+        ("می\u200c", "می\\u{200C}"),
+        ("می\u200c\u200cمی", "می\\u{200C}\\u{200C}می"),
+        ("rm \u202egnp.x", r"rm \u{202E}gnp.x"),
+        ("🏴\U000e0067\U000e007f", r"🏴\u{E0067}\u{E007F}"),
+        ("p\u0430ypal ⚠\ufe0f", "p\\u{430}ypal ⚠\ufe0f"),
+    ],
+)
+def test_what_hides_or_deceives_is_spelled_out_in_prose_too(text: str, shown: str) -> None:
+    assert make_printable(text, prose=True).text == shown
+
+
+def test_names_and_commands_are_not_prose() -> None:
+    shown = make_printable("⚠️ می‌خواهم")
+
+    assert (shown.text, shown.hidden) == ("⚠\\u{FE0F} می\\u{200C}خواهم", 2)
+
+
+@given(TEXTS)
+def test_no_two_texts_look_the_same_in_prose(text: str) -> None:
+    assert read_back(make_printable(text, most=100_000, prose=True).text) == text

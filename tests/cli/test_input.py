@@ -139,7 +139,6 @@ COMMANDS = [
     ("/undo", "nothing to undo"),
     ("/compact", "are now sent as a summary"),
     ("/clear", "resume this chat with"),
-    ("/resume", "resume one with /resume RUN"),
     ("/nothing", "unknown command"),
 ]
 
@@ -435,9 +434,10 @@ def test_shift_tab_goes_through_the_modes_and_keeps_what_was_typed(
     pty.types("kept")
     for mode in ("edits", "plan", "ask"):
         pty.types("\x1b[Z")
-        pty.sees(f"mode {mode}")
+        pty.sees(mode)
     pty.types("\r")
     pty.sees("Heard 4.")
+    assert "/mode" not in pty.seen  # one word of the last row changes, and nothing is printed
     pty.types("\x04")
 
     assert (pty.ends(), prompts(handrail)) == (0, ["kept"])

@@ -206,15 +206,18 @@ def test_an_error_of_the_model_ends_a_drawn_run(opened: Open) -> None:
 @pytest.mark.parametrize(
     ("arguments", "term", "begins"),
     [
-        ((), "xterm", f"handrail {__version__} …\rhandrail: no model is set\r\n"),
-        ((), "dumb", "handrail: no model is set\r\n"),
-        (("--plain",), "xterm", "handrail: no model is set\r\n"),
+        (("chat",), "xterm", f"handrail {__version__} …\rno model is set; choose one\r\n"),
+        ((), "xterm", f"handrail {__version__} …\rno model is set; choose one\r\n"),
+        ((), "dumb", "no model is set; choose one\r\n"),
+        (("chat", "--plain"), "xterm", "no model is set; choose one\r\n"),
     ],
 )
 def test_a_chat_says_at_once_that_it_starts(
     handrail: Handrail, arguments: tuple[str, ...], term: str, begins: str
 ) -> None:
-    pty = Pty(handrail, "chat", *arguments, env={"TERM": term, "HANDRAIL_PLAIN": ""})
+    pty = Pty(handrail, *arguments, env={"TERM": term, "HANDRAIL_PLAIN": ""})
+    pty.sees("Model:")
+    pty.types("\x03")
 
-    assert pty.ends() == 2
+    assert pty.ends() == 130
     assert pty.seen.startswith(begins)

@@ -11,10 +11,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Protocol, TypeAlias
 
+from handrail.approvals._joiners import find_joined
 from handrail.approvals._lookalikes import find_lookalikes, is_mark
 
 Look: TypeAlias = Literal[
@@ -109,22 +111,32 @@ class Screen(Protocol):
         ...
 
 
-def render_line(template: str, *texts: str, look: Look = "plain") -> RenderedLine:
+def render_line(
+    template: str, *texts: str, look: Look = "plain", prose: bool = False
+) -> RenderedLine:
     """Return a line with these untrusted texts, each on one line and safe to print."""
-    shown = [make_printable(text, most=max(len(text), MAX_PROMPT_BYTES)) for text in texts]
+    shown = [
+        make_printable(text, most=max(len(text), MAX_PROMPT_BYTES), prose=prose) for text in texts
+    ]
     text = template.format(*map(_on_one_line, shown))
     return RenderedLine(text, look, any(printable.condensed for printable in shown))
 
 
-def make_printable(text: str, *, most: int = MAX_PROMPT_BYTES) -> Printable:
-    """Return text safe to show, up to ``most`` bytes. Escapes are unambiguous."""
+def make_printable(text: str, *, most: int = MAX_PROMPT_BYTES, prose: bool = False) -> Printable:
+    """Return text that is safe to show, up to ``most`` bytes. Escapes are unambiguous.
+
+    In ``prose``, invisible characters inside emoji, or between letters that they join, stay as they
+    are. Names and commands are not prose: two that look the same could then differ.
+    """
     too_long = len(text) > most or count_bytes(text) > most
     start = text[:most]
+    joined = find_joined(start) if prose else frozenset[int]()
     odd = dict(find_lookalikes(start))
-    hidden = sum(_is_hidden(character) for character in start) + len(_excess_marks(start))
+    excess = _excess_marks(start, joined)
+    hidden = sum(map(_is_hidden, start)) - len(joined) + len(excess)
     runs = list(_runs(start))
     return Printable(
-        text=_write_out(start, odd, runs),
+        text=_write_out(start, odd, runs, joined),
         length=len(text),
         lines=text.count("\n") + 1,
         hidden=hidden,
@@ -134,9 +146,9 @@ def make_printable(text: str, *, most: int = MAX_PROMPT_BYTES) -> Printable:
     )
 
 
-def inline(text: str, *, most: int = MAX_PROMPT_BYTES) -> str:
-    """Return text safe to show on one line, with line breaks as escapes."""
-    return _on_one_line(make_printable(text, most=most))
+def inline(text: str, *, most: int = MAX_PROMPT_BYTES, prose: bool = False) -> str:
+    """Return text that is safe to show on one line, with line breaks as escapes."""
+    return _on_one_line(make_printable(text, most=most, prose=prose))
 
 
 def inline_json(text: str) -> str:
@@ -221,23 +233,26 @@ def _columns(character: str) -> int:
     return 0 if is_mark(character) else 2
 
 
-def _write_out(text: str, odd: dict[int, str], runs: Iterable[_Run]) -> str:
-    """Escape single characters, then replace whitespace runs, which contain no escapes."""
-    escaped = _unclear(text, odd)
+def _write_out(
+    text: str, odd: dict[int, str], runs: Iterable[_Run], joined: AbstractSet[int] = frozenset()
+) -> str:
+    """Escape single characters, then replace runs of whitespace, which contain no escapes."""
+    escaped = _unclear(text, odd, joined)
     for pattern in (_MARKER, _COUNTED, _LAST_SPACE):
         escaped |= {match.start() for match in pattern.finditer(text)}
     pieces = list(text)
     for index, character in enumerate(text):
-        if index in escaped or _is_hidden(character) or character == TAB:
+        is_hidden = _is_hidden(character) and index not in joined
+        if index in escaped or is_hidden or character == TAB:
             pieces[index] = _escape(character)
     for start, end, count in runs:
         pieces[start:end] = [count] + [""] * (end - start - 1)
     return "".join(pieces).replace("\t", TAB)
 
 
-def _unclear(text: str, odd: dict[int, str]) -> set[int]:
-    """Return the positions of look-alike characters."""
-    unclear = _excess_marks(text)
+def _unclear(text: str, odd: dict[int, str], joined: AbstractSet[int] = frozenset()) -> set[int]:
+    """Return the positions of characters that could pass for others."""
+    unclear = _excess_marks(text, joined)
     for start, word in odd.items():
         unclear |= {start + at for at, letter in enumerate(word) if not letter.isascii()}
     return unclear
@@ -267,11 +282,13 @@ def _is_hidden(character: str) -> bool:
     )
 
 
-def _excess_marks(text: str) -> set[int]:
-    """Return the positions of marks without a letter, and of a letter's surplus marks."""
+def _excess_marks(text: str, joined: AbstractSet[int]) -> set[int]:
+    """Return the positions of marks without a letter, and of too many marks on one letter."""
     excess: set[int] = set()
     marks = _MAX_MARKS
     for index, character in enumerate(text):
+        if index in joined:
+            continue
         if not is_mark(character):
             marks = _MAX_MARKS if character in " \n\t" or _is_hidden(character) else 0
         elif not _is_hidden(character):

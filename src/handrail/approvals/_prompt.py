@@ -266,7 +266,8 @@ def _diff(change: FileChange) -> Iterator[RenderedLine]:
     looks: dict[str, Look] = {"+": "added", "-": "removed"}
     for line in diff_lines(change):
         sign = line[:1]
-        yield render_line(f"{MARGIN}{sign}{{}}", line[1:], look=looks.get(sign, "plain"))
+        look = looks.get(sign, "plain")
+        yield render_line(f"{MARGIN}{sign}{{}}", line[1:], look=look, prose=True)
 
 
 def shorten(rows: list[RenderedLine]) -> list[RenderedLine]:

@@ -157,6 +157,7 @@ def change_lines(change: FileChange, *, named: bool) -> Iterator[RenderedLine]:
             f"{number:>{size}} {sign} {indent}{{}}",
             text[len(indent) :],
             look=looks.get(sign, "plain"),
+            prose=True,
         )
         for sign, number, text in rows
         for indent in [_indentation(text)]

@@ -298,11 +298,14 @@ class _Asker:
                 left.set()
 
     def _answer_question(self, question: str, choices: Sequence[str], tty: Tty) -> str | None:
-        """Return the person's choice or text, or None for neither."""
-        rows = [RenderedLine(inline(line), "title") for line in question.strip().splitlines()]
+        """Return what the person chooses or types; None if that is nothing."""
+        rows = [
+            RenderedLine(inline(line, prose=True), "title")
+            for line in question.strip().splitlines()
+        ]
         rows += [RenderedLine("")] * bool(choices)
         for number, choice in enumerate(choices, 1):
-            rows.append(RenderedLine(f"  {number}  {inline(choice)}"))
+            rows.append(RenderedLine(f"  {number}  {inline(choice, prose=True)}"))
         width = self._screen.width - len(RAIL)
         wrapped = [row for line in rows for row in wrap_line(line, width, CONTINUATION)]
         self._screen.show([RenderedLine(""), *map(_put_behind_rail, wrapped)])

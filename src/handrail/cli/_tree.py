@@ -176,6 +176,8 @@ def tree(version: str) -> click.Group:
 
 def run(arguments: Sequence[str], version: str) -> int:
     """Run a command and return its exit code."""
+    if not arguments and _is_screen():
+        arguments = ["chat"]
     if arguments[:1] == ["chat"]:
         _greet(arguments, version)
     try:
@@ -195,10 +197,14 @@ def _greet(arguments: Sequence[str], version: str) -> None:
     Whatever is printed next takes its place: the whole row, or an error.
     """
     is_plain = {"--plain", "--help", "-h"} & {*arguments} or os.environ.get("HANDRAIL_PLAIN")
-    is_screen = sys.stdin.isatty() and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    if is_screen and not is_plain:
+    if _is_screen() and os.environ.get("TERM") != "dumb" and not is_plain:
         sys.stderr.write(f"handrail {version} …\r")
         sys.stderr.flush()
+
+
+def _is_screen() -> bool:
+    """Return whether a person can chat here, and no shell asks for completions."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and COMPLETES not in os.environ
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

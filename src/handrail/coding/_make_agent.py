@@ -47,6 +47,7 @@ def make_agent(  # noqa: PLR0913  each is an option with a default
     output: type[T] | None = None,
     tries: int = MODEL_TRIES,
     on_wait: OnWait | None = None,
+    before_summary: Callable[[], Awaitable[None]] | None = None,
     **options: Any,
 ) -> Agent[T]:
     """Make a coding agent of its parts.
@@ -63,11 +64,13 @@ def make_agent(  # noqa: PLR0913  each is an option with a default
         output: The type of the answer. By default, it is text.
         tries: How often a request is sent while the provider is overloaded or away.
         on_wait: Gets each wait before another try.
+        before_summary: Called before the model is asked to summarize a long history.
         options: Options of ``Agent``.
     """
     offer, own = RequestEditor(model, rules), options.pop("prepare", None)
     window = window or find_window(*model_names(model)) or USUAL_WINDOW
-    options.setdefault("compaction", Compaction(window=window))
+    compaction = Compaction(window=window, before_summary=before_summary)
+    options.setdefault("compaction", compaction)
     prepare = offer if own is None else _in_order(offer, own)
     patient = retry_patiently(model, tries=tries, on_wait=on_wait)
     return Agent(patient, tools, system=system, prepare=prepare, output=output, **options)

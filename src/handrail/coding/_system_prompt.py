@@ -59,18 +59,22 @@ class SystemPrompt:
         self._instructions = instructions
         self._text = text or HOW_TO_WORK
         self._more = more
-        self._written: dict[str, str] = {}
+        self._written: dict[str, tuple[str, str]] = {}
+        """By conversation: what comes before the instructions, and these."""
 
     async def __call__(self, state: RunState) -> str:
         if state.run_id not in self._written:
             if len(self._written) == MAX_CONVERSATIONS:
                 del self._written[next(iter(self._written))]
-            self._written[state.run_id] = await self._write()
-        return self._written[state.run_id]
+            parts = (self._text, self._more, await self._describe_place())
+            head = "\n\n".join(filter(None, parts))
+            self._written[state.run_id] = head, self._instructions()
+        return "\n\n".join(filter(None, self._written[state.run_id]))
 
-    async def _write(self) -> str:
-        parts = (self._text, self._more, await self._describe_place(), self._instructions())
-        return "\n\n".join(filter(None, parts))
+    def read_again(self) -> None:
+        """Read the instruction files again. The rest of the prompt stays the same."""
+        text = self._instructions()
+        self._written = {run: (head, text) for run, (head, _) in self._written.items()}
 
     async def _describe_place(self) -> str:
         lines = {

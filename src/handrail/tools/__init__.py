@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from handrail.tools._files.workspace import Workspace
     from handrail.tools._files.write import write
     from handrail.tools._outline import ToolSummary, list_missing_tools, outline
+    from handrail.tools._search.file_names import list_files
     from handrail.tools._search.glob import glob
     from handrail.tools._search.grep import grep
     from handrail.tools._shell.bash import bash
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from handrail.tools._shell.leftovers import Scan, ScanReport, SuspiciousFile
     from handrail.tools._shell.state import Shell
     from handrail.tools._todo import todo
+    from handrail.tools._trees.ignored import is_ignored
     from handrail.tools._trees.restore import UndoReport, list_changes, undo
     from handrail.tools._web.web_fetch import web_fetch
 else:
@@ -43,7 +45,9 @@ else:
         "glob": "_search.glob",
         "grep": "_search.grep",
         "hide_denied": "_coding",
+        "is_ignored": "_trees.ignored",
         "list_changes": "_trees.restore",
+        "list_files": "_search.file_names",
         "list_missing_tools": "_outline",
         "outline": "_outline",
         "read": "_files.read",
@@ -77,7 +81,9 @@ __all__ = [
     "glob",
     "grep",
     "hide_denied",
+    "is_ignored",
     "list_changes",
+    "list_files",
     "list_missing_tools",
     "outline",
     "read",

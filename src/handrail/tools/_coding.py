@@ -37,13 +37,15 @@ def coding_tools(
     sandbox: Sandbox | None = None,
     without: Iterable[str] = (),
     only_reads: OnlyReads | None = None,
+    jobs: Jobs | None = None,
 ) -> Toolset:
     """Make the coding tools: read, write, edit, glob, grep, bash with its jobs, and web_fetch.
 
     Commands run in ``sandbox``, by default a new one for the workspace. If the workspace hides what
     a Rulebook denies (``hide_denied``), so does the new sandbox. Raises SandboxUnavailable if no
     sandbox works; pass ``without=["bash"]`` to do without commands. Before a command, the files of
-    the workspace are kept for ``undo``, unless ``only_reads(command)`` is true. web_fetch needs the
+    the workspace are kept for ``undo``, unless ``only_reads(command)`` is true. ``jobs`` holds
+    the commands in the background; by default, it is a new one. web_fetch needs the
     extra ``handrail[web]``, and is omitted without it; the log and ``list_missing_tools`` say so.
     """
     without = set(without)
@@ -53,7 +55,7 @@ def coding_tools(
             log.warning("the tool %r is omitted: install handrail[%s]", name, extra)
     tools = [read(workspace), write(workspace), edit(workspace), glob(workspace), grep(workspace)]
     if "bash" in names:
-        jobs = Jobs()
+        jobs = jobs or Jobs()
         sandbox = sandbox or _make_sandbox(workspace)
         tools += [
             bash(sandbox, jobs=jobs, workspace=workspace, only_reads=only_reads),

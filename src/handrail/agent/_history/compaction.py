@@ -6,7 +6,7 @@ model summarizes the older part, and denials and touched files are added as fact
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -50,6 +50,8 @@ class Compaction:
     """The part of the window at which the history is shortened."""
     keep_turns: int = 3
     """The last turns, which are sent unchanged."""
+    before_summary: Callable[[], Awaitable[None]] | None = None
+    """Called before the model is asked for a summary."""
 
     def __post_init__(self) -> None:
         if self.keep_turns < 1:

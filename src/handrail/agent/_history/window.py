@@ -102,6 +102,8 @@ class Window:
 
     async def _summarize(self, recent: int, summarize: Summarize) -> None:
         talk = self._talk
+        if self._settings.before_summary is not None:
+            await self._settings.before_summary()
         older = shorten(talk.messages[:recent], talk.shortened)
         summary = await _summarize_what_fits(older, summarize)
         self._chars_at_refusal = None if summary else count_chars(talk.messages)

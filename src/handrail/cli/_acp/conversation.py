@@ -164,7 +164,8 @@ class Conversation:
         answers = await session.answers(self._approver)
         if session.stopping:
             return "cancelled"
-        run = session.run(*content, answers=answers, watch=self._watch, per_prompt=True)
+        prompt = await session.admit(*content)
+        run = session.run(*prompt, answers=answers, watch=self._watch, per_prompt=True)
         done = await session.finish(run)
         if notice := _describe_end(done):
             self.updates.say(notice)

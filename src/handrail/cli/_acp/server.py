@@ -53,8 +53,8 @@ from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import model_of
 from handrail.cli._project.own_commands import find_own_commands
 from handrail.cli._rules.mode import WITH_SANDBOX, WITHOUT_SANDBOX
+from handrail.cli._runs.resumed_app import app_to_resume, flag_settings
 from handrail.cli._runs.saved import SavedRun, find_run, list_runs, new_run, readable_runs
-from handrail.cli._runs.session import app_to_resume, flag_settings
 from handrail.messages import Content, Model
 from handrail.policy import InvalidRule, Mode, Rulebook
 

@@ -44,6 +44,8 @@ class App:
     """Whether an unknown setting is an error."""
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Settings from the command line. They win over all others."""
+    tell: Callable[[str], None] | None = field(default=None, compare=False)
+    """Prints a line for people, if something else than stderr does."""
 
     @cached_property
     def settings(self) -> Settings:
@@ -81,8 +83,13 @@ class App:
 
     def say(self, message: str) -> None:
         """Print a message for people to stderr. Control characters are escaped."""
-        if not self.quiet:
+        if self.quiet:
+            return
+        if self.tell is None:
             click.echo(safe(message), err=True)
+        else:
+            for line in safe(message).split("\n"):
+                self.tell(line)
 
 
 def as_json(value: object, indent: int | None = None) -> str:

@@ -44,10 +44,18 @@ def cells(text: str) -> int:
     """Return the number of terminal cells that a text takes."""
     if text.isascii():
         return len(text)
-    return sum(_WIDE.get(unicodedata.east_asian_width(character), 1) for character in text)
+    return sum(map(_character_cells, text))
 
 
 _WIDE = {"F": 2, "W": 2}
+_JOINERS = "\u200c\u200d\ufe0e\ufe0f"
+_MARKS = frozenset({"Mn", "Me"})
+
+
+def _character_cells(character: str) -> int:
+    if character in _JOINERS or unicodedata.category(character) in _MARKS:
+        return 0
+    return _WIDE.get(unicodedata.east_asian_width(character), 1)
 
 
 def max_cells(text: str) -> int:
@@ -74,7 +82,7 @@ def pieces(text: str, width: int) -> Iterator[str]:
 def _max_character_cells(character: str) -> int:
     if character.isascii():
         return 1
-    return 0 if unicodedata.category(character) in {"Mn", "Me"} else 2
+    return 0 if unicodedata.category(character) in _MARKS else 2
 
 
 def quantity(number: int, what: str) -> str:

@@ -8,7 +8,39 @@ from typing import Any, NamedTuple
 
 from handrail._support import is_list, is_table
 
-EVENTS = ("PreToolUse", "PostToolUse", "SessionStart", "Stop")
+EVENTS = (
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PermissionRequest",
+    "UserPromptSubmit",
+    "Notification",
+    "SubagentStop",
+    "PreCompact",
+    "SessionStart",
+    "SessionEnd",
+    "Stop",
+)
+OTHER_EVENTS = (
+    "ConfigChange",
+    "CwdChanged",
+    "Elicitation",
+    "ElicitationResult",
+    "FileChanged",
+    "InstructionsLoaded",
+    "PermissionDenied",
+    "PostCompact",
+    "Setup",
+    "StopFailure",
+    "SubagentStart",
+    "TaskCompleted",
+    "TaskCreated",
+    "TeammateIdle",
+    "UserPromptExpansion",
+    "WorktreeCreate",
+    "WorktreeRemove",
+)
+"""Events of Claude Code that there are not here. Their hooks do not run, which is said."""
 MAX_SECONDS = 600
 DEFAULT_SECONDS = 60
 _WANTED = (
@@ -28,7 +60,7 @@ def check_hooks(value: Any) -> dict[str, list[Any]]:
 
 
 def _is_event(name: str, groups: Any) -> bool:
-    return name in EVENTS and is_list(groups) and all(map(_is_group, groups))
+    return name in (*EVENTS, *OTHER_EVENTS) and is_list(groups) and all(map(_is_group, groups))
 
 
 def _is_group(group: Any) -> bool:
@@ -71,7 +103,7 @@ class HookProgram(NamedTuple):
 def programs_of(table: Mapping[str, Sequence[Any]]) -> Iterator[HookProgram]:
     """Yield all hooks, in order."""
     for event, groups in table.items():
-        for group in groups:
+        for group in groups if event in EVENTS else ():
             for hook in group["hooks"]:
                 yield HookProgram(
                     event,
@@ -86,6 +118,6 @@ def merge_hooks(tables: list[dict[str, list[Any]]]) -> dict[str, list[Any]]:
     """Return the hooks of all tables, in order: no file can remove the hooks of another."""
     return {
         event: [group for table in tables for group in table.get(event, ())]
-        for event in EVENTS
+        for event in (*EVENTS, *OTHER_EVENTS)
         if any(event in table for table in tables)
     }

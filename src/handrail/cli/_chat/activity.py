@@ -92,7 +92,8 @@ def _call_rows(calls: Sequence[RunningCall], sign: Span, now: float, width: int)
     for one in shown:
         seconds = now - one.began
         took = f"{format_elapsed(seconds)}  " if seconds >= _MIN_SHOWN_SECONDS else ""
-        yield title_row(sign, title_of(one.call), f"{took}#{one.number}", width)
+        number = f"#{one.number}" if one.number else ""
+        yield title_row(sign, title_of(one.call), f"{took}{number}", width)
         if one.fraction is not None:
             yield bar_row(one.fraction, one.progress, width)
         elif len(shown) == 1 or one is shown[0]:

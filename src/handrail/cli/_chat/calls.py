@@ -61,8 +61,10 @@ _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.*)$", re.MULTILINE
 """A file in a patch."""
 _STEPS = re.compile(r"\[(\d+ of \d+) steps completed\.\]")
 """The last line of the result of ``todo``."""
-_EXIT = re.compile(r"\[(?:exit code (\d++)[^,\]]*+|(killed by \w++)), ([\d.]++) s[^\]]*+\]")
-"""The last line of a command's result."""
+_EXIT = re.compile(
+    r"\[(?:exit code (\d++)[^,\]]*+|(killed by \w++)), ([\d.]++) s(?:, ([\d,]++) lines)?[^\]]*+\]"
+)
+"""The last line of a command's result. It counts lines that are not all in the result."""
 _JOB = re.compile(r"\[job (\d+), running[^\]]*\]")
 """The last line of a command that continues in the background."""
 
@@ -162,7 +164,7 @@ def ending_of(call: Call, result: Result, seconds: float) -> Ending:
         lines = failure.message.strip()[:_MAX_CHARS].splitlines()
         summary = " · ".join([str(failure.kind).replace("_", " "), *took])
         return _first_rows(glyph, summary, lines, _MAX_FAILURE_ROWS)
-    lines = result.text.rstrip()[:_MAX_CHARS].splitlines()
+    lines = result.text.rstrip().splitlines()
     if call.name == "bash" and lines and (ended := _EXIT.fullmatch(lines[-1])):
         return _command_ending(ended, lines[:-1])
     if call.name == "bash" and lines and (job := _JOB.fullmatch(lines[-1])):
@@ -198,10 +200,11 @@ def _command_ending(ended: re.Match[str], lines: Sequence[str]) -> Ending:
     summary = " · ".join([killed or f"exit {code}", *took])
     failed = code != "0"
     glyph = Span("✗", "bad") if failed else Span("✓", "ok")
-    if len(lines) <= _MAX_OUTPUT_ROWS:
+    count = int(ended[4].replace(",", "")) if ended[4] else len(lines)
+    if count <= _MAX_OUTPUT_ROWS:
         return Ending(glyph, summary, tuple(lines))
     shown = _LAST_ROWS if failed else 0
-    note = f"… {_count(len(lines) - shown)} {'above' if failed else 'of output'}"
+    note = f"… {_count(count - shown)} {'above' if failed else 'of output'}"
     return Ending(glyph, summary, tuple(lines[-shown:]) if shown else (), note)
 
 

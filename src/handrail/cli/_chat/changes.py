@@ -32,6 +32,11 @@ class FileContents(NamedTuple):
     before: bytes | None
     after: bytes | None
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether it is no text, before or after."""
+        return any(b"\0" in (content or b"") for content in (self.before, self.after))
+
 
 class _Line(NamedTuple):
     sign: str

@@ -122,6 +122,11 @@ COMMANDS: Mapping[str, SlashCommand] = MappingProxyType(
         "resume": SlashCommand(
             "[RUN]", "list the other runs of this folder, or resume one", run_commands.resume
         ),
+        "rewind": SlashCommand(
+            "[N]",
+            "go back to one of your messages: undo changes since, and edit it",
+            run_commands.rewind,
+        ),
         "undo": SlashCommand(
             "",
             "undo the last change of a tool or command; repeat to undo earlier ones",
@@ -130,6 +135,11 @@ COMMANDS: Mapping[str, SlashCommand] = MappingProxyType(
         "diff": SlashCommand("", "show what this conversation changed", run_commands.diff),
         "jobs": SlashCommand("", "list commands that run in the background", run_commands.jobs),
         "save": SlashCommand("[FILE]", "write the transcript as Markdown", run_commands.save),
+        "trust": SlashCommand(
+            "[yes]",
+            "show files of this folder that need your trust; yes trusts what was shown",
+            setting_commands.trust,
+        ),
         "tools": SlashCommand("", "list the tools", setting_commands.tools),
         "cost": SlashCommand(
             "", "show tokens, cost, turns, calls and time so far", setting_commands.cost
@@ -139,6 +149,16 @@ COMMANDS: Mapping[str, SlashCommand] = MappingProxyType(
 )
 """The commands of every chat, by name."""
 _KEYS = [
+    ("@FILE", "attach a file; also an image, or a path that you paste"),
+    ("!COMMAND", "run a command in the sandbox; the model reads its output later"),
+    ("# TEXT", "add a line to AGENTS.md"),
+    ("Shift-Tab", "next mode: plan, ask, edits"),
+    ("Ctrl-R", "search in earlier messages"),
+    ("Ctrl-O", "show the last result in full"),
+    ("Ctrl-V", "attach the image in the clipboard"),
+    ("Ctrl-B", "let a running command continue in the background"),
+    ("Ctrl-G", "write the message in your editor"),
+    ("Esc", "stop the current step"),
     ("Ctrl-C", "stop the current step; at an empty line, or twice, end the chat"),
     ("Ctrl-D", "end the chat"),
     ("Enter", "at an empty line, continue what was stopped"),

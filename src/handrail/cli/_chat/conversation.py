@@ -29,8 +29,14 @@ class Conversation:
     model: str
     """The model's name, as the user gave it."""
     began: float = field(default_factory=time.monotonic)
-    undone: list[str] = field(default_factory=list[str])
-    """Messages for the model about changes that were undone since its last turn."""
+    notes: list[str] = field(default_factory=list[str])
+    """Messages for the model about what the person did since its last turn: undo, commands."""
+    reviewed: dict[str, str] = field(default_factory=dict[str, str])
+    """The files that were shown for trust, each with the digest of what was shown."""
+    next_text: str = ""
+    """What the next message begins with."""
+    local_models: list[tuple[str, str]] | None = None
+    """The models of servers on this machine, with the server's address; None if not asked."""
     over: bool = False
     """Whether the conversation is to end."""
     following: str | None = None
@@ -42,7 +48,7 @@ class Conversation:
 
     def take_notes(self) -> list[str]:
         """Return messages to send to the model before the user's next prompt, each once."""
-        notes, self.undone = self.undone, []
+        notes, self.notes = self.notes, []
         return notes
 
     def take_prompt(self) -> str:

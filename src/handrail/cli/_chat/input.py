@@ -13,12 +13,14 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, cast
 
 from handrail.cli._base.exits import Exit
+from handrail.cli._input.lines import Choices, Commands, Files, Tree
 from handrail.cli._screen.rows import Row
 
 _editor: ModuleType | None
@@ -48,6 +50,12 @@ class Keyboard:
         """The number of lines whose reading has started."""
         self._typed = ""
         """The text typed on a line before it was interrupted."""
+        self.on_background: Callable[[], None] = lambda: None
+        """Called by no key: lines are read only between turns."""
+        self.images: dict[str, bytes] = {}
+        """Pasted images. There are none."""
+        self.next_text = ""
+        """What the next message begins with."""
         self.interrupts = 0
         """Presses of Ctrl-C since the last reset, except while a line was being read."""
         self.ended: Exit | None = None
@@ -62,6 +70,12 @@ class Keyboard:
     async def lend(self) -> AsyncGenerator[None]:
         """Let others use the terminal, which is theirs whenever no line is read."""
         yield
+
+    def show_completions(self, commands: Commands, files: Files, tree: Tree) -> None:
+        """Complete nothing: readline completes files."""
+
+    def show_choices(self, choices: Choices) -> None:
+        """Show nothing: commands without an argument list what they choose from."""
 
     def show_status(self, status: Callable[[int], Row], output: Callable[[], str]) -> None:
         """Show nothing: lines have no row below them."""
@@ -88,11 +102,16 @@ class Keyboard:
             self._reading = True
             if self.ended is not None:
                 raise KeyboardInterrupt
+            text, self.next_text = self.next_text, ""
+            if text and _editor is not None:
+                _editor.set_startup_hook(partial(_editor.insert_text, text))
             return input(PROMPT)
         except OSError:  # the terminal has gone away
             raise EOFError from None
         finally:
             self._reading = False
+            if _editor is not None:
+                _editor.set_startup_hook()
 
     @contextmanager
     def listen(self) -> Generator[None]:

@@ -40,6 +40,10 @@ class Meter:
         self._context = reply.usage.total or self._context
         self.add_inner(reply, model)
 
+    def forget_context(self) -> None:
+        """Forget how much of the context is used: a part of it is gone."""
+        self._context = 0
+
     def add_inner(self, reply: Reply, model: Model) -> None:
         """Count a reply of a sub-agent: it is not part of the context."""
         used = reply.usage

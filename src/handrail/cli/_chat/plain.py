@@ -43,6 +43,7 @@ class PlainWatcher:
         self.meter = Meter()
         self.model: Model | None = None
         self.count = 0
+        self.last_output = ""
         self.jobs = JobList()
         self._plan = Plan()
         self._text = ""
@@ -129,6 +130,9 @@ class PlainWatcher:
             self.meter.add(reply, self.model)
         for call in reply.calls:
             self._note(call)
+
+    def show_running(self, event: Event) -> None:
+        """Say nothing about a command that the person typed: its output follows."""
 
     def on_event(self, event: Event) -> None:
         """Take what the executor says about a call."""

@@ -8,19 +8,20 @@ from datetime import datetime
 from pathlib import Path
 
 from handrail import HandrailError
-from handrail.cli._base.columns import columns
+from handrail.cli._base.columns import columns, quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.new_file import write_new_file
 from handrail.cli._chat.changes import diff_rows, run_changes
+from handrail.cli._chat.choices import find_prompts, format_age, other_runs
 from handrail.cli._chat.conversation import Conversation, Rows, halt_rows
-from handrail.cli._runs.saved import SavedRun, find_run, list_runs, readable_runs
+from handrail.cli._runs.saved import SavedRun, find_run
 from handrail.cli._runs.timeline import one_line, say_standing
 from handrail.cli._runs.transcript import write_transcript
 from handrail.cli._runs.undone import note_for_model, undo_lines
 from handrail.cli._screen.rows import Span
 from handrail.cli._screen.rows import safe_line as safe
-from handrail.messages import Reply
-from handrail.tools import UndoEntry, list_changes
+from handrail.messages import Message, Reply
+from handrail.tools import UndoEntry, is_ignored, list_changes
 from handrail.tools import undo as undo_change
 
 _MAX_LISTED = 10
@@ -40,28 +41,39 @@ def undo(chat: Conversation, _rest: str) -> Rows:
     except (HandrailError, OSError) as error:
         yield safe(str(error))
         return
-    chat.undone.append(note_for_model(report))
+    chat.notes.append(note_for_model(report))
     yield from map(safe, undo_lines(report))
 
 
 def diff(chat: Conversation, _rest: str) -> Rows:
     """Show what the calls of this conversation changed, against how it was before them."""
     workspace = chat.session.kit.workspace
-    changes, unknown = run_changes(workspace, _own_entries(chat))
-    if not changes and not unknown:
+    found, unknown = run_changes(workspace, _own_entries(chat))
+    changes = [one for one in found if not one.is_binary and not is_ignored(workspace, one.path)]
+    binary = [one.path for one in found if one.is_binary and not is_ignored(workspace, one.path)]
+    left = len(found) - len(changes) - len(binary)
+    if not found and not unknown:
         yield "nothing has changed"
     for change in changes:
         what = "Created" if change.before is None else "Changed"
         what = "Deleted" if change.after is None else what
         yield (Span(f"{what} "), Span(safe(change.path), "path"))
         yield from diff_rows(change, chat.screen.width, _MAX_DIFF_ROWS)
+    yield from (f"Changed {safe(path)}: a binary file" for path in binary)
     yield from (f"Changed {safe(path)}: cannot be shown" for path in unknown)
+    if left:
+        yield f"{quantity(left, 'ignored file')} not shown"
 
 
 def _own_entries(chat: Conversation) -> Sequence[UndoEntry]:
-    """Return the changes of this run. Models of other runs may have used the same call ids."""
+    """Return the changes of this run."""
+    return _entries_of(chat, chat.session.state.messages)
+
+
+def _entries_of(chat: Conversation, messages: Sequence[Message]) -> Sequence[UndoEntry]:
+    """Return the changes of calls. Models of other runs may have used the same call ids."""
     session = chat.session
-    replies = [message for message in session.state.messages if isinstance(message, Reply)]
+    replies = [message for message in messages if isinstance(message, Reply)]
     ids = {call.id for reply in replies for call in reply.calls}
     began = datetime.fromisoformat(session.saved.about["began"]).timestamp()
     entries = list_changes(session.kit.workspace)
@@ -97,7 +109,7 @@ def resume(chat: Conversation, rest: str) -> Rows:
         yield from _list(chat)
         return
     try:
-        found = find_run(rest)
+        found = _find_other(chat) if rest == "last" else find_run(rest)
         if found.id == chat.session.saved.id:
             yield "this is the run that you are in"
             return
@@ -110,6 +122,38 @@ def resume(chat: Conversation, rest: str) -> Rows:
     chat.over, chat.following = True, found.id
 
 
+def _find_other(chat: Conversation) -> SavedRun:
+    """Return the last run of this folder but the one of this chat."""
+    others = other_runs(chat)
+    if not others:
+        raise Halt("there is no other run in this folder", code="no_run")
+    return others[0]
+
+
+def rewind(chat: Conversation, rest: str) -> Rows:
+    """Go back to before a message: undo what calls changed since, and edit the message."""
+    session = chat.session
+    prompts = find_prompts(session.state.messages)
+    if not rest:
+        rows = [(str(number), one_line(text, 60)) for number, (_, text) in enumerate(prompts, 1)]
+        yield from map(safe, columns(rows)) if rows else ["there is no message to go back to"]
+        return
+    if not rest.isdecimal() or not 0 < int(rest) <= len(prompts):
+        yield f"there is no message {safe(rest)}; type /rewind for a list"
+        return
+    at, text = prompts[int(rest) - 1]
+    dropped = session.state.messages[at:]
+    for entry in _entries_of(chat, dropped)[::-1]:
+        try:
+            yield from map(safe, undo_lines(undo_change(session.kit.workspace, entry.number)))
+        except (HandrailError, OSError) as error:
+            yield safe(str(error))
+    session.rewind(at)
+    chat.watcher.meter.forget_context()
+    chat.next_text = text
+    yield f"back before message {rest}: the model forgets it and what followed"
+
+
 def _check_folder(chat: Conversation, found: SavedRun) -> None:
     folder = Path(found.about["workspace"])
     if folder != chat.session.kit.app.workspace:
@@ -118,14 +162,17 @@ def _check_folder(chat: Conversation, found: SavedRun) -> None:
 
 
 def _list(chat: Conversation) -> Rows:
-    own, folder = chat.session.saved.id, str(chat.session.kit.app.workspace)
-    readable = readable_runs(list_runs(), chat.screen.say)
-    others = [run for run in readable if run.id != own and run.about["workspace"] == folder]
+    others = other_runs(chat)
     if not others:
         yield "no other runs in this folder"
         return
     rows = [
-        (run.id, say_standing(run.standing), one_line(run.about["prompt"], _MAX_PROMPT_CELLS))
+        (
+            run.id,
+            format_age(run.about["began"]),
+            say_standing(run.standing),
+            one_line(run.about["prompt"], _MAX_PROMPT_CELLS),
+        )
         for run in others[:_MAX_LISTED]
     ]
     yield from map(safe, columns(rows))

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 
 from handrail.agent import RunEvent, RunState
+from handrail.cli._chat.changes import CallChanges
 from handrail.cli._chat.plain import PlainWatcher
 from handrail.cli._chat.watch import Watcher
 from handrail.cli._screen.rows import Span
@@ -66,3 +67,8 @@ class RunFace:
         while True:
             self._watcher.tick()
             await anyio.sleep(_TICK)
+
+
+def open_watcher(screen: Screen, changed: CallChanges, *, plain: bool) -> Watcher | PlainWatcher:
+    """Return what shows the events of a run."""
+    return PlainWatcher(screen, changed) if plain else Watcher(screen, changed)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from handrail import HandrailError
-from handrail.cli._base.columns import columns
+from handrail.cli._base.columns import columns, quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import SettingOrigin
 from handrail.cli._chat.calls import format_elapsed
 from handrail.cli._chat.conversation import Conversation, Rows, halt_rows
 from handrail.cli._project.models import model_of, window_of
+from handrail.cli._project.trusted import trust_of
 from handrail.cli._rules.mode import describe_mode
+from handrail.cli._screen.rows import Span
 from handrail.cli._screen.rows import safe_line as safe
-from handrail.policy import Mode, Rulebook
+from handrail.cli._trust.files import TrustItem, needing_trust
+from handrail.cli._trust.screen import header, screen_lines
+from handrail.policy import InvalidRule, Mode, Rulebook
 
 
 def mode(chat: Conversation, rest: str) -> Rows:
@@ -28,6 +33,12 @@ def mode(chat: Conversation, rest: str) -> Rows:
         return
     yield f"mode {rules.mode}"
     yield from mode_lines(rules, chat.screen.width)
+
+
+def set_next_mode(chat: Conversation) -> None:
+    """Set the next mode without a word: the last row of the screen names it."""
+    rules = chat.session.kit.rules
+    rules.set_mode(_next_mode(rules))
 
 
 def _next_mode(rules: Rulebook) -> Mode:
@@ -72,6 +83,51 @@ def _load_model(chat: Conversation, named: str) -> None:
     session.model, session.window = model_of(settings, app.workspace), window_of(settings)
     given = sorted({*session.saved.about["given"], "model"})
     session.saved.record.set_status(settings=values, given=given)
+
+
+def trust(chat: Conversation, rest: str) -> Rows:
+    """Show the files that need trust, then trust exactly what was shown."""
+    workspace = chat.session.kit.app.workspace
+    try:
+        new = [item for item in needing_trust(workspace).files if not item.trusted]
+        if rest == "yes":
+            yield from _grant(chat, new)
+        elif rest:
+            yield "type /trust to review files, then /trust yes"
+        elif not new:
+            yield "no files need trust"
+        else:
+            yield from _review(chat, new)
+    except InvalidRule as error:
+        yield safe(str(error))
+
+
+def _review(chat: Conversation, items: Sequence[TrustItem]) -> Rows:
+    """Show files, and remember what was shown."""
+    for item in items:
+        yield ""
+        yield header(item)
+        yield from ((Span(line),) for line in screen_lines(item, chat.screen.width))
+        chat.reviewed[item.path] = item.digest
+    yield ""
+    yield f"type /trust yes to trust this content of {quantity(len(items), 'file')}"
+
+
+def _grant(chat: Conversation, items: Sequence[TrustItem]) -> Rows:
+    workspace, reviewed = chat.session.kit.app.workspace, chat.reviewed
+    agreed = [item for item in items if reviewed.get(item.path) == item.digest]
+    for item in agreed:
+        trust_of(workspace).grant(workspace / item.path, item.digest)
+        yield f"trusted {safe(item.path)} ({item.kind})"
+    for item in items:
+        if item not in agreed:
+            yield f"{safe(item.path)} was not shown with this content, and is not trusted"
+    if agreed:
+        chat.session.read_instructions()
+        if {item.kind for item in agreed} - {"instructions", "command"}:
+            yield "settings, rules, tools and hooks apply from the next chat on"
+    elif not items:
+        yield "no files need trust"
 
 
 def cost(chat: Conversation, _rest: str) -> Rows:

@@ -19,17 +19,21 @@ from anyio.from_thread import BlockingPortal
 from handrail import Call
 from handrail.agent import RunResult, RunState
 from handrail.cli._base.exits import Exit, Halt
+from handrail.cli._chat import setting_commands
 from handrail.cli._chat.commands import run_command
 from handrail.cli._chat.conversation import Conversation, Step
+from handrail.cli._chat.line_commands import add_note, command_of, note_of, run_line
 from handrail.cli._chat.plain import PlainWatcher
 from handrail.cli._chat.watch import Watcher
+from handrail.cli._input.attachments import find_attachments
+from handrail.cli._input.lines import NEXT_MODE, Choices, Commands, Files, Tree
 from handrail.cli._project.models import join_hints
 from handrail.cli._runs.session import Session
 from handrail.cli._screen.markdown import Markdown
-from handrail.cli._screen.rows import Row, sent_rows
+from handrail.cli._screen.rows import Row, Span, fold, sent_rows
 from handrail.cli._screen.rows import safe_line as safe
 from handrail.cli._screen.terminal import Screen
-from handrail.messages import ModelError, Reply
+from handrail.messages import Content, ModelError, Reply
 from handrail.permissions import Answer, Approver, Explanation, Pending
 from handrail.tools import AnswerQuestion
 
@@ -49,6 +53,12 @@ class Person(Protocol):
     """Requests to stop the current turn; the chat sets it back."""
     ended: Exit | None
     """The exit code to end with, once a person or a signal has asked for an end."""
+    images: dict[str, bytes]
+    """Images that were pasted, by their names in messages."""
+    next_text: str
+    """What the next message begins with."""
+    on_background: Callable[[], None]
+    """Called when a running command is to continue in the background."""
 
     def line(self) -> str | Exit:
         """Return the next message, or an exit code if there is none."""
@@ -69,6 +79,14 @@ class ChatInput(Protocol):
 
     def lend(self) -> AbstractAsyncContextManager[None]:
         """Let others use the terminal until the end of a block."""
+        ...
+
+    def show_completions(self, commands: Commands, files: Files, tree: Tree) -> None:
+        """Set what the input completes."""
+        ...
+
+    def show_choices(self, choices: Choices) -> None:
+        """Set what commands choose from."""
         ...
 
     def show_status(self, status: Callable[[int], Row], output: Callable[[], str]) -> None:
@@ -145,6 +163,9 @@ class Talk:
         self._approver = approver
         model: str = session.kit.app.settings["model"]
         self.conversation = Conversation(session, screen, watcher, model)
+        self._scope: anyio.CancelScope | None = None
+        """Around a command that the person typed, while it runs."""
+        person.on_background = self._move_to_background
         watcher.count = session.state.calls
         watcher.meter.read(session.state, session.model)
         approver.session = session
@@ -192,13 +213,33 @@ class Talk:
 
     def _take_line(self, line: str) -> Exit | None:
         """Act on a line, and return an exit code if the chat is to end."""
+        if line == NEXT_MODE:
+            setting_commands.set_next_mode(self.conversation)
+            return None
         self._show_sent(line)
+        if command := command_of(line):
+            return self._work(partial(self._run_typed, command))
+        if note := note_of(line):
+            for row in add_note(self.conversation, note):
+                self._screen.say(safe(str(row)))
+            return None
         if run_command(self.conversation, line):
             return self._after_command()
         if not line.strip() and not _is_open(self._session.state):
             return None
-        prompts = [*self.conversation.take_notes(), line] if line.strip() else []
-        return self._work(partial(self._run_turn, prompts))
+        return self._work(partial(self._run_turn, self._make_prompt(line)))
+
+    def _make_prompt(self, text: str) -> list[str | Content]:
+        """Return what is sent for a message: notes, the files that it names, and its text."""
+        if not text.strip():
+            return []
+        workspace = self._session.kit.workspace
+        found = list(find_attachments(text, workspace, self._person.images))
+        for one in found:
+            row = (Span("  "), Span(safe(one.note), "muted"))
+            self._screen.show(*fold(row, self._screen.width))
+        parts = [one.part for one in found if one.part is not None]
+        return [*self.conversation.take_notes(), *parts, text]
 
     def _show_sent(self, line: str) -> None:
         """Print a message above the input that it was typed in. A terminal shows others itself."""
@@ -213,9 +254,9 @@ class Talk:
             return Exit.DONE
         if (step := conversation.take_step()) is not None:
             return self._work(partial(self._run_step, step))
+        self._person.next_text, conversation.next_text = conversation.next_text, ""
         if prompt := conversation.take_prompt():
-            prompts = [*conversation.take_notes(), prompt]
-            return self._work(partial(self._run_turn, prompts))
+            return self._work(partial(self._run_turn, self._make_prompt(prompt)))
         return None
 
     def _work(self, work: Callable[[], Awaitable[None]]) -> Exit | None:
@@ -226,14 +267,46 @@ class Talk:
         turn = self._portal.start_task_soon(work)
         while not wait([turn], _POLL_SECONDS).done:
             if not interrupting and (person.interrupts or person.ended is not None):
-                self._portal.start_task_soon(self._session.interrupt)
+                self._portal.start_task_soon(self._interrupt)
                 interrupting = True
         turn.result()
         if person.ended is None and person.interrupts > 1:
             return Exit.INTERRUPTED
         return person.ended
 
-    async def _run_turn(self, prompts: Sequence[str]) -> None:
+    def _move_to_background(self) -> None:
+        """Let a running command of the model continue in the background."""
+        if self._scope is None:
+            self._portal.start_task_soon(self._session.kit.jobs.move_to_background)
+
+    def _interrupt(self) -> None:
+        self._session.interrupt()
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def _run_typed(self, command: str) -> None:
+        """Run a command that the person typed, and show its output."""
+        watcher = self._watcher
+        watcher.begin()
+        rows, said = list[Row](), ""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._tick)
+            with anyio.CancelScope() as self._scope:
+                try:
+                    done = await run_line(self.conversation, command, watcher.show_running)
+                    rows, watcher.last_output = done
+                except Halt as halt:
+                    said = f"{halt}; {halt.hint}"
+            if self._scope.cancelled_caught:
+                said = "stopped"
+            self._scope = None
+            watcher.end()
+            group.cancel_scope.cancel()
+        self._screen.show(*rows)
+        if said:
+            self._screen.say(safe(said), "warn")
+
+    async def _run_turn(self, prompts: Sequence[str | Content]) -> None:
         self._watcher.model = self._session.model
         self._set_meter()
         self._watcher.begin()
@@ -241,8 +314,10 @@ class Talk:
             group.start_soon(self._tick)
             try:
                 notice = _describe_end(await self._finish_turn(prompts))
-            except Halt:
-                raise
+            except Halt as halt:
+                if halt.code != "hook":
+                    raise
+                notice = safe(str(halt).replace("\n", " "))
             except Exception as error:  # noqa: BLE001  a model can raise anything
                 notice = _describe_error(error, "press Enter to retry")
             finally:
@@ -274,12 +349,13 @@ class Talk:
             self._watcher.tick()
             await anyio.sleep(_TICK)
 
-    async def _finish_turn(self, prompts: Sequence[str]) -> RunResult[Any] | None:
+    async def _finish_turn(self, prompts: Sequence[str | Content]) -> RunResult[Any] | None:
         answers = await self._session.answers(self._approver.ask)
         if self._session.stopping:
             return None
+        admitted = await self._session.admit(*prompts)
         run = self._session.run(
-            *prompts, answers=answers, watch=self._watcher.on_run_event, per_prompt=True
+            *admitted, answers=answers, watch=self._watcher.on_run_event, per_prompt=True
         )
         return await self._session.finish(run)
 

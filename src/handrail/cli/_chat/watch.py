@@ -171,6 +171,14 @@ class Watcher:
             self.count += 1
             self._calls[call.id] = RunningCall(call, self.count)
 
+    def show_running(self, event: Event) -> None:
+        """Show an event of a command that the person typed, while it runs. It has no number."""
+        if isinstance(event, Requested):
+            self._calls[event.call.id], self._waits = RunningCall(event.call, 0), False
+        elif not isinstance(event, Lost):
+            self._step(event)
+        self.tick()
+
     def on_event(self, event: Event) -> None:
         """Show an event of the executor: a call starts, makes progress or finishes."""
         if isinstance(event, Lost) or event.at < self._settled or is_inner(event):

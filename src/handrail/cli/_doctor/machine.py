@@ -70,6 +70,10 @@ def package() -> DoctorCheck:
     return DoctorCheck("handrail", "warn", "not installed", wanted, remedy, (str(folder),))
 
 
+_OF_CHATS = frozenset("cli coding rules search shell skills terminal web".split())
+"""The extras that a chat uses. Others are missing only if somebody wants them."""
+
+
 class _Requirement(NamedTuple):
     extra: str
     name: str
@@ -109,10 +113,13 @@ def extras() -> Iterator[DoctorCheck]:
         parts = [need for need in needs if need.extra == extra]
         found = ", ".join(f"{part.name} {part.found or 'missing'}" for part in parts)
         wanted = ", ".join(map(str, parts))
+        remedy = f"pip install 'handrail[{extra}]'"
         if all(part.holds() for part in parts):
             yield DoctorCheck(f"extra-{extra}", "ok", found, wanted)
+            continue
+        if extra not in _OF_CHATS and not all(part.found for part in parts):
+            yield DoctorCheck(f"extra-{extra}", "ok", f"not installed: {remedy}", wanted)
         else:
-            remedy = f"pip install 'handrail[{extra}]'"
             tools = [name for name, needed in list_missing_tools().items() if needed == extra]
             details = tuple(f"the tool {name} is not available" for name in tools)
             yield DoctorCheck(f"extra-{extra}", "warn", found, wanted, remedy, details)

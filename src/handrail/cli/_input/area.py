@@ -32,12 +32,13 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from handrail.cli._base.exits import Exit
+from handrail.cli._input.clipboard import read_clipboard_image
 from handrail.cli._input.completion import ChatCompleter
 from handrail.cli._input.ground import QUESTION, AskingInput
 from handrail.cli._input.history import SavedHistory
 from handrail.cli._input.keys import bind_keys
 from handrail.cli._input.layout import Parts, color_depth, make_layout
-from handrail.cli._input.lines import Lines
+from handrail.cli._input.lines import Choices, Commands, Files, Lines, Tree
 from handrail.cli._input.output import DrawnFile
 from handrail.cli._input.pastes import Pastes, clean_typed
 from handrail.cli._screen.rows import Row
@@ -64,15 +65,15 @@ class InputArea:
         screen: Screen,
         *,
         history: Path,
-        completer: ChatCompleter,
     ) -> None:
         self.lines = Lines()
         self._screen = screen
         self._pastes = Pastes()
+        self._completer = ChatCompleter()
         self._buffer = Buffer(
             multiline=True,
             history=SavedHistory(history),
-            completer=ThreadedCompleter(completer),
+            completer=ThreadedCompleter(self._completer),
             complete_while_typing=True,
         )
         self._parts = Parts(self._buffer, self.lines, screen, lambda _width: ())
@@ -83,7 +84,7 @@ class InputArea:
         self._asks = screen.theme.guessed
         """Whether to ask the terminal for its ground, with the first frame."""
         self._app = self._make_app()
-        self.lines.on_reading = self._app.invalidate
+        self.lines.on_reading = self._on_reading
         self._thread = threading.Thread(target=self._run, name="input", daemon=True)
         self._started = threading.Event()
         self._settled: deque[str] = deque()
@@ -122,6 +123,21 @@ class InputArea:
     def show_status(self, status: Callable[[int], Row], output: Callable[[], str]) -> None:
         """Set what makes the last row, for a width. It is called from another thread."""
         self._parts.status, self._output = status, output
+
+    def show_completions(self, commands: Commands, files: Files, tree: Tree) -> None:
+        """Set what the input completes. It is called from another thread."""
+        self._completer.show(commands, files, tree)
+
+    def show_choices(self, choices: Choices) -> None:
+        """Set what commands choose from. It is called from another thread."""
+        self._completer.choices = choices
+
+    def _on_reading(self) -> None:
+        """Show that the chat waits for a message. It is called from another thread."""
+        text, self.lines.next_text = self.lines.next_text, ""
+        if text:
+            self._post(lambda: self._set_text(text))
+        self._app.invalidate()
 
     # -- drawing ----------------------------------------------------------------------------------
 
@@ -182,11 +198,19 @@ class InputArea:
         text = clean_typed(self._pastes.unfold(self._buffer.text))
         if not text.strip() and not self.lines.reading:
             return
+        if self.lines.reading and self._has_choices(text.strip()):
+            self._set_text(f"{text.strip()} ")
+            self._buffer.start_completion()
+            return
         self._pastes.clear()
         self._buffer.reset()
         if text.strip():
             self._buffer.history.append_string(text)
         self.lines.send(text)
+
+    def _has_choices(self, text: str) -> bool:
+        """Return whether this is a command without an argument that has a list to choose from."""
+        return text.startswith("/") and bool(self._completer.choices(text[1:]))
 
     def interrupt(self) -> None:
         """Stop the turn. Without one, drop the text, or end the chat if there is none."""
@@ -244,6 +268,17 @@ class InputArea:
         pager = _split_command(os.environ.get("PAGER") or "less")
         async with in_terminal():
             await anyio.to_thread.run_sync(_edit_text, pager, text, "output.txt")
+
+    def paste_image(self) -> None:
+        """Attach the image in the clipboard, under a name in the message."""
+        self._app.create_background_task(self._paste_image())
+
+    async def _paste_image(self) -> None:
+        data = await anyio.to_thread.run_sync(read_clipboard_image)
+        if data is not None:
+            name = f"[image {len(self.lines.images) + 1}]"
+            self.lines.images[name] = data
+            self._buffer.insert_text(name)
 
     # -- the terminal, for others -----------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
@@ -11,9 +12,10 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from handrail.cli._base.exits import Exit
-from handrail.cli._input.lines import Lines
+from handrail.cli._input.lines import NEXT_MODE, Lines
 from handrail.cli._input.pastes import Pastes, clean_paste
 
+_PICKS = re.compile(r"/[a-z]+ ")
 _Handler: TypeAlias = Callable[[KeyPressEvent], None]
 
 
@@ -38,6 +40,9 @@ class Actions(Protocol):
     def draw_again(self) -> None:
         """Draw all of the input again."""
 
+    def paste_image(self) -> None:
+        """Attach the image in the clipboard."""
+
 
 def bind_keys(buffer: Buffer, lines: Lines, pastes: Pastes, actions: Actions) -> KeyBindings:
     """Return what keys do."""
@@ -61,13 +66,15 @@ def bind_keys(buffer: Buffer, lines: Lines, pastes: Pastes, actions: Actions) ->
     on("c-o", when=folded)(lambda _event: _open_pastes(buffer, pastes))
     on("c-o", when=~folded)(lambda _event: actions.page())
     on("up", when=queued & empty)(lambda _event: _take_back(buffer, lines))
-    on("s-tab", when=~working)(lambda _event: lines.send("/mode next"))
+    on("s-tab", when=~working)(lambda _event: lines.send(NEXT_MODE))
     on("tab")(lambda _event: _complete(buffer))
     on("escape", when=completing)(lambda _event: buffer.cancel_completion())
     on("escape", when=working & ~completing)(lambda _event: actions.stop())
     on("c-c")(lambda _event: actions.interrupt())
     on("c-d", when=empty)(lambda _event: lines.end(Exit.DONE))
     on("c-g")(lambda _event: actions.edit())
+    on("c-v")(lambda _event: actions.paste_image())
+    on("c-b", when=working)(lambda _event: lines.on_background())
     on("c-l")(lambda _event: actions.draw_again())
     on("c-@")(lambda _event: None)  # no selection, whose text the next key would replace
     on("c-z")(lambda event: event.app.suspend_to_background())
@@ -76,13 +83,23 @@ def bind_keys(buffer: Buffer, lines: Lines, pastes: Pastes, actions: Actions) ->
 
 def _enter(buffer: Buffer, actions: Actions) -> None:
     state = buffer.complete_state
-    if state is not None and state.current_completion is not None:
+    if state is not None and is_picking(buffer):
+        if state.current_completion is None and state.completions:
+            buffer.apply_completion(state.completions[0])
+        buffer.complete_state = None
+        actions.send()
+    elif state is not None and state.current_completion is not None:
         buffer.complete_state = None  # the completion is in the text already
     elif buffer.document.text_before_cursor.endswith("\\"):
         buffer.delete_before_cursor()
         buffer.insert_text("\n")
     else:
         actions.send()
+
+
+def is_picking(buffer: Buffer) -> bool:
+    """Return whether the input chooses something for a command."""
+    return _PICKS.match(buffer.text) is not None
 
 
 def _paste(buffer: Buffer, pastes: Pastes, event: KeyPressEvent) -> None:

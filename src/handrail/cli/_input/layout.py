@@ -23,6 +23,7 @@ from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor, T
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.widgets import SearchToolbar
 
+from handrail.cli._input.keys import is_picking
 from handrail.cli._input.lines import Lines
 from handrail.cli._input.wrapping import WholeWords
 from handrail.cli._screen.rows import (
@@ -96,6 +97,7 @@ def _input(parts: Parts, search: SearchToolbar) -> Window:
         parts.buffer,
         input_processors=[TabsProcessor(), WholeWords(2), ConditionalProcessor(hint, empty)],
         search_buffer_control=search.control,
+        preview_search=True,
     )
 
     def start(number: int, wrapped: int) -> StyleAndTextTuples:
@@ -166,13 +168,18 @@ def _completions(parts: Parts) -> Sequence[Row]:
     if state is None or not state.completions:
         return []
     at = state.complete_index
+    if at is None and is_picking(parts.buffer):  # Enter takes the first
+        at = 0
     first = max((at or 0) - _MAX_COMPLETIONS + 1, 0)
     shown = state.completions[first : first + _MAX_COMPLETIONS]
     size = max(len(one.display_text) for one in shown)
-    return [
+    rows = [
         _completion(one, size, marked=number == at, width=_width(parts))
         for number, one in enumerate(shown, first)
     ]
+    if left := len(state.completions) - first - len(shown):
+        rows.append((_INDENT, Span(f"  … {left:,} more", "muted")))
+    return rows
 
 
 def _completion(one: Completion, size: int, *, marked: bool, width: int) -> Row:

@@ -7,14 +7,38 @@ So there is no lock: each step is one operation that Python does not divide.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from typing import NamedTuple, TypeAlias
 
 from handrail.cli._base.exits import Exit
 
+NEXT_MODE = "\x00next mode"
+"""What a key sends in place of a message: no message has this character."""
 _POLL_SECONDS = 0.05
 """Seconds between checks for a signal, which another thread of the process may receive."""
+
+
+class Choice(NamedTuple):
+    """One thing that a command of the chat can choose."""
+
+    value: str
+    """What is put after the command."""
+    label: str
+    about: str = ""
+
+
+Choices: TypeAlias = Callable[[str], Sequence[Choice]]
+"""Takes the name of a command, and returns what it chooses from; nothing for most commands."""
+
+
+Commands: TypeAlias = Callable[[], Iterable[tuple[str, str]]]
+"""Returns the commands of the chat, each with a summary: ``("/help", "show this list")``."""
+Files: TypeAlias = Callable[[str], Iterable[tuple[str, bool]]]
+"""Takes a folder, and returns the names in it that may be shown, and which of them are folders."""
+Tree: TypeAlias = Callable[[], Sequence[str]]
+"""Returns all files that may be shown, except those that git ignores."""
 
 
 class Lines:
@@ -27,6 +51,12 @@ class Lines:
         """Whether the chat waits for a message; false during a turn."""
         self.on_reading: Callable[[], None] = lambda: None
         """Called when the chat begins to wait: what the input shows depends on it."""
+        self.on_background: Callable[[], None] = lambda: None
+        """Called when a running command is to continue in the background."""
+        self.images: dict[str, bytes] = {}
+        """Images that were pasted, by their names in messages."""
+        self.next_text = ""
+        """What the next message begins with."""
         self.interrupts = 0
         """Requests to stop the current turn; the chat sets it back."""
         self.ended: Exit | None = None

@@ -63,6 +63,14 @@ class HookAnswer(NamedTuple):
         return ""
 
     @property
+    def denial(self) -> str:
+        """Why the program answers a request for permission with no; empty if it does not."""
+        decision = self.specific.get("decision")
+        if not is_table(decision) or decision.get("behavior") != "deny":
+            return ""
+        return str(decision.get("message") or _NO_REASON)
+
+    @property
     def question(self) -> str:
         """The question that the program wants a person to answer; empty if there is none."""
         if self._decision != "ask":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from handrail.cli._project.settings_hooks import SettingsHooks
     from handrail.policy import RememberedApprovals, Rulebook, RulePaths
     from handrail.sandbox import Restriction, Sandbox
-    from handrail.tools import ToolSummary, Workspace
+    from handrail.tools import Jobs, ToolSummary, Workspace
 
 CODING = "coding"
 """The source name of the coding tools."""
@@ -174,7 +174,13 @@ class Kit:
         app, settings = self.app, self.app.settings
         outside = settings["unsandboxed_hooks"]
         return SettingsHooks(
-            settings["hooks"], app.workspace, run_id, app.say, self._hook_sandbox, outside
+            settings["hooks"],
+            app.workspace,
+            run_id,
+            app.say,
+            self._hook_sandbox,
+            mode=lambda: str(self.rules.mode),
+            unsandboxed=outside,
         )
 
     def _hook_sandbox(self) -> Sandbox:
@@ -254,7 +260,15 @@ class Kit:
             sandbox=self.sandbox,
             without=self._excluded(),
             only_reads=self._only_reads,
+            jobs=self.jobs,
         )
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """The commands in the background."""
+        from handrail.tools import Jobs
+
+        return Jobs()
 
     def _only_reads(self, command: str) -> bool:
         """Return whether the rules say that a command changes nothing: plan mode allows it."""

@@ -12,6 +12,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Generator,
+    Iterator,
 )
 from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
@@ -29,7 +30,13 @@ from handrail.cli._base.redact import redact_setting
 from handrail.cli._base.settings import OWN, Settings
 from handrail.cli._project.sources import NoModule, load_source
 from handrail.messages import Model, ModelError, Reply, Request, StreamItem, model_names
-from handrail.models import RetryWait, find_credentials, find_window, suggest_name
+from handrail.models import (
+    RetryWait,
+    find_credentials,
+    find_window,
+    known_prices,
+    suggest_name,
+)
 from handrail.providers import PROVIDERS, Provider
 
 BY_PREFIX = {provider.prefix: provider for provider in PROVIDERS.values()}
@@ -102,6 +109,15 @@ def window_of(settings: Settings) -> int | None:
         return None
     here = window_at(url, name) if url and is_here(address_of(url)[0]) else None
     return here or find_window(name)
+
+
+def describe_known_models() -> Iterator[tuple[str, str]]:
+    """Yield the names of models with known prices whose credentials are there, and the prices."""
+    for known in known_prices():
+        prefix = known.provider.lower()
+        if find_credentials(BY_PREFIX[prefix]) is not None:
+            for name, price in known.prices.items():
+                yield f"{prefix}:{name}", f"${price.input} in, ${price.output} out"
 
 
 def check_name(named: str) -> None:

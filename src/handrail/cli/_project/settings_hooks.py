@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 from anyio import to_thread
 
 from handrail import (
@@ -21,13 +22,16 @@ from handrail import (
     CallLimits,
     CheckedCall,
     Decision,
+    Deny,
+    FailureKind,
     Hook,
     Result,
     StopRun,
     Text,
 )
 from handrail._support import is_table
-from handrail.cli._base.hook_table import HookProgram, programs_of
+from handrail.cli._base.exits import Halt
+from handrail.cli._base.hook_table import OTHER_EVENTS, HookProgram, programs_of
 from handrail.cli._base.printable import one_line
 from handrail.cli._project.hook_program import (
     HookAnswer,
@@ -36,7 +40,7 @@ from handrail.cli._project.hook_program import (
     run_program,
 )
 from handrail.cli._project.workspace_code import StartedLine, UntrustedCode
-from handrail.permissions import Origin, Policy
+from handrail.permissions import Answer, Approver, Origin, Pending, Policy
 from handrail.sandbox import Sandbox, SandboxUnavailable
 
 USUAL_NAMES = {
@@ -55,6 +59,20 @@ USUAL_NAMES = {
 _NO_SANDBOX = "hooks run in the sandbox, which is not available"
 _SWITCH = "To run them with your rights, set `unsandboxed_hooks = true` in your own settings."
 _FAILED = "Not run: a hook of the settings failed. Tell the user."
+_AFTER = ("PostToolUse", "PostToolUseFailure", "SubagentStop")
+_NOTIFY_SECONDS = 5.0
+"""How long an answer waits for the programs that tell others of its question."""
+_SUBJECTS = {
+    "Notification": "notification_type",
+    "PreCompact": "trigger",
+    "SessionEnd": "reason",
+    "SessionStart": "source",
+    "SubagentStop": "agent_type",
+}
+"""The field that a matcher is for, in events without a tool."""
+_NOT_RUN = (FailureKind.DENIED, FailureKind.PENDING)
+_MODES = {"plan": "plan", "edits": "acceptEdits", "open": "bypassPermissions"}
+"""Our modes, by the names that hooks know."""
 _ORIGIN = Origin("PreToolUse hook", kind="built-in")
 
 
@@ -69,8 +87,12 @@ class SettingsHooks:
     """Shows a line to the person."""
     sandbox: Callable[[], Sandbox]
     """Returns the sandbox for programs, as the mode is now. Raises SandboxUnavailable."""
+    mode: Callable[[], str] = str
+    """Returns the mode."""
     unsandboxed: bool = False
     """Whether all programs run outside the sandbox."""
+    is_manual: bool = False
+    """Whether the person asked for the summary that is made."""
     _questions: dict[str, str] = field(default_factory=dict[str, str])
     """What hooks ask, by the ids of the calls."""
 
@@ -78,7 +100,7 @@ class SettingsHooks:
     def hooks(self) -> list[Hook]:
         """The hooks for an executor."""
         before = self._before if "PreToolUse" in self.table else None
-        after = self._after if "PostToolUse" in self.table else None
+        after = self._after if not self.table.keys().isdisjoint(_AFTER) else None
         return [Hook(before=before, after=after)] if before or after else []
 
     def limit(self, rules: Policy) -> Policy:
@@ -88,13 +110,15 @@ class SettingsHooks:
     @property
     def limits(self) -> CallLimits:
         """The limits of an executor that gives all programs of a call their time."""
-        calls, usual = ("PreToolUse", "PostToolUse"), CallLimits()
+        calls, usual = ("PreToolUse", *_AFTER), CallLimits()
         longest = max(sum(hook.seconds for hook in self._programs(event)) for event in calls)
         return replace(usual, hook_timeout=max(usual.hook_timeout, longest + 10.0))
 
     async def start(self, *, is_resumed: bool) -> str:
         """Run the hooks for the start of a run. Returns text for the model."""
         said = list[str]()
+        if missing := [event for event in OTHER_EVENTS if event in self.table]:
+            self.say(f"these hooks do not run, as there is no such event: {', '.join(missing)}")
         source = "resume" if is_resumed else "startup"
         async for answer in self._run("SessionStart", source=source):
             said.append(answer.context or ("" if answer.data else answer.out.strip()))
@@ -105,12 +129,73 @@ class SettingsHooks:
         said = [answer.objection async for answer in self._run("Stop", stop_hook_active=is_again)]
         return "\n\n".join(filter(None, said))
 
+    async def submit(self, prompt: str) -> str:
+        """Run the hooks for a prompt. Returns text for the model; a Halt if one refuses it."""
+        said = list[str]()
+        async for answer in self._run("UserPromptSubmit", prompt=prompt):
+            if why := answer.objection or answer.stop_reason:
+                hint = "change the message, or the hook"
+                raise Halt(f"a hook refused the message: {why}", code="hook", hint=hint)
+            said.append(answer.context or ("" if answer.data else answer.out.strip()))
+        return "\n\n".join(filter(None, said))
+
+    async def compact(self) -> None:
+        """Run the hooks before a summary of the conversation."""
+        trigger = "manual" if self.is_manual else "auto"
+        async for _ in self._run("PreCompact", trigger=trigger, custom_instructions=""):
+            pass
+
+    async def close(self, reason: str) -> None:
+        """Run the hooks for the end of the session."""
+        async for _ in self._run("SessionEnd", reason=reason):
+            pass
+
+    def request(self, approver: Approver | None) -> Approver | None:
+        """Return an approver that hooks can deny for, and that tells others of each question."""
+        if approver is None or self.table.keys().isdisjoint(("PermissionRequest", "Notification")):
+            return approver
+
+        async def ask(pending: Pending) -> Answer | Pending:
+            why = await self._refuse_request(pending)
+            if why:
+                return Deny(f"Not run: {why}")
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._notify, pending.call.name)
+                answer = await approver(pending)
+                group.cancel_scope.deadline = anyio.current_time() + _NOTIFY_SECONDS
+            return answer
+
+        return ask
+
+    async def _refuse_request(self, pending: Pending) -> str:
+        """Run the hooks for a question about a call. Returns why one denies it."""
+        name, call_id = pending.call.name, pending.call.id
+        about = {"tool_use_id": call_id, "tool_input": json.loads(str(pending.call.args))}
+        async for answer in self._run("PermissionRequest", name, **about):
+            _stop_if_asked(answer)
+            if why := answer.objection or answer.denial:
+                return why
+        return ""
+
+    async def _notify(self, tool: str) -> None:
+        about = {
+            "message": f"handrail needs your permission to use {_usual_name(tool)}",
+            "title": "Permission needed",
+            "notification_type": "permission_prompt",
+        }
+        async for _ in self._run("Notification", **about):
+            pass
+
     async def _before(self, call: CheckedCall) -> CheckedCall | Call | Result:
         """Run the hooks before a call. Each gets the arguments that the one before it returned."""
         self._questions.pop(call.id, None)
         given = args = json.loads(call.parsed.text)
         for hook in self._programs("PreToolUse", call.name):
-            about = {"tool_name": _usual_name(call.name), "tool_input": args}
+            about = {
+                "tool_name": _usual_name(call.name),
+                "tool_use_id": call.id,
+                "tool_input": args,
+            }
             try:
                 answer = await self._ask(hook, about)
             except HookFailed as error:
@@ -126,20 +211,40 @@ class SettingsHooks:
         return call if args is given else replace(call.call, args=json.dumps(args))
 
     async def _after(self, call: CheckedCall | Call, result: Result) -> Result:
-        """Run the hooks after a call that succeeded, and add their text to its result."""
-        if not isinstance(call, CheckedCall) or result.failure is not None:
+        """Run the hooks after a call that ran, and add their text to its result."""
+        failure = result.failure
+        if not isinstance(call, CheckedCall) or (failure and failure.kind in _NOT_RUN):
             return result
-        about = {"tool_input": json.loads(call.parsed.text), "tool_response": result.text}
+        about = {"tool_use_id": call.id, "tool_input": json.loads(call.parsed.text)}
+        if failure is None:
+            event, about["tool_response"] = "PostToolUse", result.text
+        else:
+            is_interrupt = failure.kind is FailureKind.CANCELLED
+            event = "PostToolUseFailure"
+            about |= {"error": failure.message, "is_interrupt": is_interrupt}
         said = list[str]()
-        async for answer in self._run("PostToolUse", call.name, **about):
+        async for answer in self._run(event, call.name, **about):
             _stop_if_asked(answer)
             said += filter(None, (answer.objection, answer.context))
+        if call.name == "task":
+            said += await self._end_subagent(call.id, result.text)
         return _add_text(result, said)
+
+    async def _end_subagent(self, call_id: str, text: str) -> list[str]:
+        about = {
+            "stop_hook_active": False,
+            "agent_id": call_id,
+            "agent_type": "Explore",
+            "last_assistant_message": text,
+        }
+        said = [answer.objection async for answer in self._run("SubagentStop", **about)]
+        return list(filter(None, said))
 
     async def _run(self, event: str, tool: str = "", **about: Any) -> AsyncGenerator[HookAnswer]:
         """Run the programs of an event, one after the other. A failing one is reported."""
         named = {"tool_name": _usual_name(tool)} if tool else {}
-        for hook in self._programs(event, tool):
+        subject = tool or str(about.get(_SUBJECTS.get(event, ""), ""))
+        for hook in self._programs(event, subject):
             try:
                 yield await self._ask(hook, {**named, **about})
             except HookFailed as error:
@@ -150,6 +255,7 @@ class SettingsHooks:
         request = {
             "session_id": self.run_id,
             "cwd": str(self.workspace),
+            "permission_mode": _MODES.get(self.mode(), "default"),
             "hook_event_name": hook.event,
             **about,
         }
@@ -176,10 +282,10 @@ class SettingsHooks:
             raise HookFailed(str(error)) from None
         return None if outside else self.sandbox()
 
-    def _programs(self, event: str, tool: str = "") -> Iterator[HookProgram]:
-        """Yield the hooks of an event, in order."""
+    def _programs(self, event: str, subject: str = "") -> Iterator[HookProgram]:
+        """Yield the hooks of an event about a tool or something else, in order."""
         for hook in programs_of(self.table):
-            if hook.event == event and (not tool or _matches(hook.matcher, tool)):
+            if hook.event == event and (not subject or _matches(hook.matcher, subject)):
                 yield hook
 
     def _say_failed(self, event: str, error: HookFailed) -> None:

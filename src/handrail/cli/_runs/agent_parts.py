@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from handrail import HandrailError, Toolset
@@ -41,14 +42,16 @@ def tools_to_replay(kit: Kit) -> Toolset:
 async def _no_answer(*_: object) -> None: ...
 
 
-def make_system_prompt(kit: Kit, tools: Toolset, instructions: str, said: str) -> SystemPrompt:
+def make_system_prompt(
+    kit: Kit, tools: Toolset, instructions: Callable[[], str], said: str
+) -> SystemPrompt:
     """Return the system prompt, with what hooks say."""
     more = "\n\n".join(filter(None, (kit.skills.catalog, said)))
     return SystemPrompt(
         str(kit.app.workspace.resolve()),
         kit.sandbox,
         tools=tools,
-        instructions=lambda: instructions,
+        instructions=instructions,
         text=kit.app.settings["system"],
         more=more,
     )

@@ -180,7 +180,9 @@ class _HeadlessRun:
             self._stream.know(session.state, session.window)
             session.on_wait = self._stream.on_wait
             answers = await session.answers(approver)
-            run = session.run(*self._task.prompt, answers=answers, watch=self._stream.watch)
+            await session.admit_first()
+            prompt = await session.admit(*self._task.prompt)
+            run = session.run(*prompt, answers=answers, watch=self._stream.watch)
             if seconds is not None:
                 self.signals.within(seconds)
             self._done = await session.finish(run)

@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
@@ -30,8 +29,8 @@ from handrail.agent import (
     RunEvent,
     RunResult,
     RunState,
+    Shortened,
 )
-from handrail.cli._base.app import App
 from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.settings import Settings, runs_folder
 from handrail.cli._base.signals import Signals
@@ -44,7 +43,6 @@ from handrail.cli._runs.agent_parts import (
     read_trusted_instructions,
 )
 from handrail.cli._runs.saved import CANCEL, MAX_PROMPT_CHARS, WHY_CANCELLED, SavedRun
-from handrail.cli._runs.stores import StoredRun
 from handrail.coding import SystemPrompt, choose_tools, make_agent, retry_patiently
 from handrail.events import Event
 from handrail.messages import Content, Model, Prompt, Reply
@@ -90,6 +88,10 @@ class Session:
         self.executor = executor
         self.system: SystemPrompt
         """Writes the system prompt. Set by ``open_session``."""
+        self.instructions = read_trusted_instructions(kit)
+        """The text of the instruction files that are trusted."""
+        self.ends_by = "other"
+        """Why the session ends, for hooks."""
         self.hooks = hooks
         """The hooks of the settings."""
         self.on_wait: OnWait | None = None
@@ -107,6 +109,25 @@ class Session:
         self._began_at = saved.head.entries
         self._cancelled = False
         self._asking = anyio.CancelScope()
+
+    def read_instructions(self) -> None:
+        """Read the instruction files again: one has changed, or is trusted now."""
+        self.instructions = read_trusted_instructions(self.kit)
+        self.system.read_again()
+
+    async def admit(self, *prompt: str | Content) -> list[str | Content]:
+        """Return a prompt with what hooks add to it; a Halt if one of them refuses it."""
+        texts = [part if isinstance(part, str) else getattr(part, "text", "") for part in prompt]
+        if not prompt:
+            return []
+        added = await self.hooks.submit("\n\n".join(filter(None, texts)))
+        return [*filter(None, [added]), *prompt]
+
+    async def admit_first(self) -> None:
+        """Check the prompt that a run was saved with, as ``admit`` does."""
+        if not self.state.messages:
+            inbox = [Prompt.of(*await self.admit(*one.parts)) for one in self.state.inbox]
+            self.state = self.state._replace(inbox=tuple(inbox))
 
     def run(
         self,
@@ -145,6 +166,7 @@ class Session:
             max_tokens=self.kit.app.settings["max_tokens"],
             tries=self.kit.app.settings["model_tries"],
             on_wait=self._note_wait,
+            before_summary=self.hooks.compact,
         )
 
     @property
@@ -163,14 +185,31 @@ class Session:
         if self.on_wait is not None:
             self.on_wait(wait)
 
+    def rewind(self, start: int) -> None:
+        """Forget the messages from an index on. The journal keeps them."""
+        state = self.state
+        shortened = state.shortened if state.shortened.start <= start else Shortened()
+        kept = shortened._replace(results_before=min(shortened.results_before, start))
+        self.state = state._replace(
+            messages=state.messages[:start],
+            waiting=(),
+            inbox=(),
+            discarded=(),
+            inner=(),
+            answers=(),
+            shortened=kept,
+        )
+        self.saved.record.keep(self.state)
+
     async def compact(self) -> int:
         """Let the model summarize the conversation. Return how many messages that replaces."""
         before = self.state.shortened.start
         self.current = run = self._agent().resume(self.state)
+        self.hooks.is_manual = True
         try:
             self.state = await run.compact()
         finally:
-            self.current = None
+            self.current, self.hooks.is_manual = None, False
         self.saved.record.keep(self.state)
         return self.state.shortened.start - before
 
@@ -322,7 +361,6 @@ async def open_session(  # noqa: PLR0913  each is an option with a default
         return opened[0].explore(tools, system=system)
 
     tools = all_tools(kit, explore, ask)
-    instructions = read_trusted_instructions(kit)
     hooks = kit.make_hooks(saved.id)
     executor = Executor(
         tools,
@@ -330,7 +368,7 @@ async def open_session(  # noqa: PLR0913  each is an option with a default
         hooks=(*hooks.hooks, saved.record.recorder.hook),
         limits=hooks.limits,
         approvals=Approvals(
-            approver=approver,
+            approver=hooks.request(approver),
             timeout=APPROVAL_SECONDS,
             ledger=saved.journal.ledger,
             context=lambda _call: str(kit.app.workspace),
@@ -339,7 +377,7 @@ async def open_session(  # noqa: PLR0913  each is an option with a default
     session = Session(kit, saved, model, executor, hooks=hooks, signals=signals)
     session.window = await to_thread.run_sync(window_of, kit.app.settings)
     said = await hooks.start(is_resumed=bool(session.state.messages))
-    session.system = make_system_prompt(kit, tools, instructions, said)
+    session.system = make_system_prompt(kit, tools, lambda: session.instructions, said)
     opened.append(session)
     failed: BaseException | None = None
     async with anyio.create_task_group() as group:
@@ -352,6 +390,7 @@ async def open_session(  # noqa: PLR0913  each is an option with a default
                 yield session
         except Exception as error:  # noqa: BLE001  raised below, outside the task group
             failed = error
+        await hooks.close(session.ends_by)
         group.cancel_scope.cancel()
     if failed is not None:
         raise failed
@@ -365,29 +404,6 @@ def _answer(stored: Mapping[str, str]) -> Answer:
     if stored.get("answer") == "allow":
         return Allow(**given)
     return replace(Deny.by_user(stored.get("reason", "")), **given)
-
-
-def app_to_resume(app: App, saved: StoredRun) -> App:
-    """Return the App to resume a saved run: its workspace, and the options of its first command.
-
-    A durable run has neither. Options of the current command line win. Other settings are read from
-    the files again.
-    """
-    about = saved.about
-    workspace = app.workspace if saved.is_durable else Path(about["workspace"])
-    if not workspace.is_dir():
-        raise Halt(
-            f"the workspace of run {saved.id} no longer exists: {workspace}",
-            code="no_workspace",
-            hint="restore that folder, or start a new run",
-        )
-    given = {name: value for name, value in about["settings"].items() if name in about["given"]}
-    return replace(app, workspace=workspace, flags={**given, **app.flags})
-
-
-def flag_settings(settings: Settings) -> list[str]:
-    """Return the settings that the command line gave."""
-    return [name for name, origin in settings.origins.items() if origin.level == "flag"]
 
 
 def _limits(settings: Settings) -> Limits:

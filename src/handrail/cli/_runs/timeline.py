@@ -215,7 +215,7 @@ class _TimelinePage:
 
     def _safe(self, text: str) -> str:
         """Return untrusted text that is safe to print on this terminal."""
-        shown = make_printable(text).text
+        shown = make_printable(text, prose=True).text
         if self.marks is _ASCII:
             shown = shown.encode("ascii", "backslashreplace").decode()
         return shown

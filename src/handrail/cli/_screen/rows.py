@@ -19,8 +19,8 @@ _MAX_SENT_ROWS = 10
 """Rows to show of a message."""
 _MIN_ROOM = 8
 """The fewest columns for a word behind a margin. A deeper margin is cut."""
-_MAX_WORD_CHARS = 200
-"""Longest piece to make printable at once."""
+_PIECES = re.compile(r".{1,200}[^\x00-\xff]{0,20}", re.DOTALL)
+"""Makes a long word printable in pieces. None begins with a mark on the letter before it."""
 
 
 class Span(NamedTuple):
@@ -42,8 +42,7 @@ def printable(word: str) -> str:
     """Return a word with everything escaped that a terminal would obey, hide or move."""
     if word.isascii() and word.isprintable() and "\\u{" not in word:
         return word
-    pieces = range(0, len(word), _MAX_WORD_CHARS)
-    return "".join(make_printable(word[at : at + _MAX_WORD_CHARS]).text for at in pieces)
+    return "".join(make_printable(piece[0], prose=True).text for piece in _PIECES.finditer(word))
 
 
 _BLANKS = re.compile("( +)")

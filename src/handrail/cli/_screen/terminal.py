@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TextIO
 
+from handrail.cli._base.app import App
 from handrail.cli._base.columns import cells
 from handrail.cli._screen.rows import GUTTER, Row, Span, plain, safe_line
-from handrail.cli._screen.theme import Theme
+from handrail.cli._screen.theme import Theme, choose_theme
 
 _MIN_COLUMNS = 20
 _MAX_LIVE_ROWS = 12
@@ -127,6 +129,14 @@ class Screen:
             self._file.flush()
         except OSError:  # the terminal has gone away
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._file.fileno())
+
+
+def open_screen(app: App, *, plain: bool) -> Screen:
+    """Return the terminal, with the colors of the settings unless rows are plain."""
+    if plain:
+        return Screen(sys.stderr, theme=Theme(), live=False)
+    theme = choose_theme(app.settings["theme"], os.environ, color=app.tints)
+    return Screen(sys.stderr, theme=theme, live=os.environ.get("TERM") != "dumb")
 
 
 class Printed(io.TextIOBase):

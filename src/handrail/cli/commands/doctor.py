@@ -6,6 +6,7 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -23,6 +24,38 @@ from handrail.cli._doctor.servers import check_servers
 from handrail.policy import RulePaths
 
 _COLORS: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "red"}
+_TOPICS = {
+    "python": "installation",
+    "handrail": "installation",
+    "extra": "installation",
+    "workspace": "folders",
+    "own-code": "folders",
+    "state": "folders",
+    "tools": "tools",
+    "ripgrep": "tools",
+    "sandbox": "sandbox",
+    "bubblewrap": "sandbox",
+    "landlock": "sandbox",
+    "mode": "rules",
+    "rules": "rules",
+    "trust": "rules",
+    "hooks": "hooks",
+    "config": "settings",
+    "model": "model",
+    "mcp": "mcp",
+    "terminal": "terminal",
+}
+"""The topic of each check, by its ID or the beginning of it."""
+_MAIN = {
+    "python": "Python ",
+    "handrail": "handrail ",
+    "workspace": "",
+    "tools": "",
+    "sandbox": "",
+    "mode": "",
+    "model": "",
+}
+"""The checks that stand for a topic without problems, and what is before their text."""
 _MARGIN = 26
 """The column where text starts, after the status and the longest ID."""
 _MIN_COLUMNS = _MARGIN + 20
@@ -42,7 +75,7 @@ _MIN_COLUMNS = _MARGIN + 20
     type=click.Path(dir_okay=False, path_type=Path),
     help="Check the MCP servers of this file, as for `serve`. Repeatable.",
 )
-@click.option("--full", is_flag=True, help="Show the requirement and all details of every check.")
+@click.option("--full", is_flag=True, help="Show every check, with its requirement and details.")
 def command(app: App, *, online: bool, configs: tuple[Path, ...], full: bool) -> Exit:
     """Check your installation and suggest fixes.
 
@@ -59,9 +92,9 @@ def command(app: App, *, online: bool, configs: tuple[Path, ...], full: bool) ->
     else:
         document = {"status": worst, "checks": {check.id: _document(check) for check in results}}
         app.print(document, _lines(results, full=full))
-    app.say(
-        f"{len(results)} checks: {counts['fail']} failed, {quantity(counts['warn'], 'warning')}"
-    )
+    summary = f"{counts['fail']} failed, {quantity(counts['warn'], 'warning')}"
+    more = "" if full or app.output != "text" else "; `--full` shows all"
+    app.say(f"{len(results)} checks: {summary}{more}")
     return Exit.FAILED if worst == "fail" else Exit.DONE
 
 
@@ -105,8 +138,32 @@ def _document(check: DoctorCheck) -> dict[str, object]:
 
 def _lines(results: Sequence[DoctorCheck], *, full: bool) -> Iterator[str]:
     width = max(shutil.get_terminal_size().columns - 1, _MIN_COLUMNS)
-    for check in results:
+    for check in results if full else _shorten(results):
         yield from _lines_of(check, width, full=full)
+
+
+def _shorten(results: Sequence[DoctorCheck]) -> Iterator[DoctorCheck]:
+    """Yield a check for each topic: its problems, or one that says that it has none."""
+    for topic, same in groupby(sorted(results, key=_order), key=_topic):
+        found = list(same)
+        problems = [check for check in found if check.status != "ok"]
+        yield from problems or [_sum_up(topic, found)]
+
+
+def _topic(check: DoctorCheck) -> str:
+    name = check.id if check.id in _TOPICS else check.id.partition("-")[0]
+    return _TOPICS.get(name, name)
+
+
+def _order(check: DoctorCheck) -> int:
+    return list(dict.fromkeys(_TOPICS.values())).index(_topic(check))
+
+
+def _sum_up(topic: str, found: Sequence[DoctorCheck]) -> DoctorCheck:
+    """Return what was found about a topic without problems, by its most important checks."""
+    main = [check for check in found if check.id in _MAIN] or found
+    text = ", ".join(f"{_MAIN.get(check.id, '')}{check.found}" for check in main)
+    return DoctorCheck(topic, "ok", text, "")
 
 
 def _lines_of(check: DoctorCheck, width: int, *, full: bool) -> Iterator[str]:

@@ -17,8 +17,8 @@ from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import model_of
 from handrail.cli._runs.headless import Face, OnDenied, Task, on_denied, run_task
+from handrail.cli._runs.resumed_app import flag_settings
 from handrail.cli._runs.saved import SavedRun, new_run
-from handrail.cli._runs.session import flag_settings
 from handrail.messages import Model, Prompt
 from handrail.runs.lines import prompt_line
 
@@ -66,8 +66,8 @@ def _is_drawn(app: App, data: Outlet) -> bool:
 
 def _open_face(kit: Kit, model: Model, *, plain: bool) -> Face:
     from handrail.cli._chat.changes import CallChanges  # runs in pipes do not need the screen
-    from handrail.cli._chat.face import open_screen, open_watcher
-    from handrail.cli._chat.run_face import RunFace
+    from handrail.cli._chat.run_face import RunFace, open_watcher
+    from handrail.cli._screen.terminal import open_screen
 
     screen = open_screen(kit.app, plain=plain)
     watcher = open_watcher(screen, CallChanges(kit.workspace), plain=plain)

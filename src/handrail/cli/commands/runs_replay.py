@@ -18,8 +18,8 @@ from handrail.cli._base.printable import one_line
 from handrail.cli._project.kit import Kit
 from handrail.cli._runs.agent_parts import tools_to_replay
 from handrail.cli._runs.denials import clip
+from handrail.cli._runs.resumed_app import app_to_resume
 from handrail.cli._runs.saved import run_ids
-from handrail.cli._runs.session import app_to_resume
 from handrail.cli._runs.stores import open_store
 from handrail.runs.replay import ReplayDifference, replay_run
 

@@ -14,8 +14,8 @@ from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import model_of
 from handrail.cli._runs.headless import OnDenied, Task, on_denied, run_task
+from handrail.cli._runs.resumed_app import app_to_resume
 from handrail.cli._runs.saved import SavedRun, run_ids
-from handrail.cli._runs.session import app_to_resume
 from handrail.cli._runs.stores import open_store
 from handrail.cli._runs.stream import end_document
 from handrail.runs.statuses import QUEUED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +19,13 @@ from handrail.tools._descriptions import CommandFacts, describe_bash, join_words
 from handrail.tools._files.workspace import Workspace
 from handrail.tools._habits import BASH_INSTEAD_OF, BASH_SYNONYMS, BASH_SYNONYMS_WITHOUT_JOBS
 from handrail.tools._shell.advice import describe_wait, find_advice
-from handrail.tools._shell.command_undo import CommandUndo, OnlyReads
-from handrail.tools._shell.foreground import FinishedCommand, run_in_foreground
+from handrail.tools._shell.command_undo import CommandUndo, OnlyReads, UndoableCommand
+from handrail.tools._shell.foreground import (
+    FinishedCommand,
+    Foreground,
+    MovedCommand,
+    run_in_foreground,
+)
 from handrail.tools._shell.hosts import (
     CommandAccesses,
     list_declared,
@@ -65,7 +71,7 @@ class _CommandRunner:
     undo: CommandUndo
 
     async def run(
-        self, command: str, timeout_ms: int, context: Context, *, restart: bool
+        self, command: str, timeout_ms: int, context: Context, *, restart: bool, jobs: Jobs | None
     ) -> str | Result:
         """Run a command in the foreground."""
         if restart:
@@ -79,14 +85,25 @@ class _CommandRunner:
         try:
             restricted = await to_thread.run_sync(self._prepare, command)
             begin = self._starter(command, self.shell.variables, restricted, context)
-            ended = await run_in_foreground(
-                begin, command, seconds=timeout_ms / 1000, progress=context.progress
-            )
-        except SandboxUnavailable as error:
-            raise ToolFailed(_NO_SANDBOX) from error
-        finally:
+            with jobs.foreground() if jobs is not None else nullcontext(Foreground()) as one:
+                ended = await run_in_foreground(
+                    begin,
+                    command,
+                    seconds=timeout_ms / 1000,
+                    progress=context.progress,
+                    foreground=one,
+                )
+        except BaseException as error:
             self.scan.end()
             await kept.end()
+            if isinstance(error, SandboxUnavailable):
+                raise ToolFailed(_NO_SANDBOX) from error
+            raise
+        if isinstance(ended, MovedCommand) and jobs is not None:
+            return await self._move(command, ended, jobs, context, kept=kept)
+        self.scan.end()
+        await kept.end()
+        assert isinstance(ended, FinishedCommand)  # noqa: S101  nothing else can move it
         note = await self._scan() + kept.note
         if ended.code is None:
             return Result.fail(
@@ -103,6 +120,39 @@ class _CommandRunner:
             granted=list_granted(context),
         )
         return self._format_result(command, ended, facts, note)
+
+    async def _move(
+        self,
+        command: str,
+        moved: MovedCommand,
+        jobs: Jobs,
+        context: Context,
+        *,
+        kept: UndoableCommand,
+    ) -> str:
+        """Let a running command continue as a job."""
+
+        async def finish() -> str:
+            self.scan.end()
+            await kept.end()
+            return await self._scan() + kept.note
+
+        try:
+            job = await jobs.start(
+                command,
+                lambda: moved.running,
+                ended=finish,
+                on_close=context.on_close,
+                output=moved.output,
+            )
+        except BaseException:
+            await moved.running.kill()
+            await finish()
+            raise
+        return (
+            f"The user sent this command to the background. It continues as job {job.number}.\n"
+            f"{format_output(job)}"
+        )
 
     async def start(self, command: str, jobs: Jobs, context: Context) -> str:
         """Start a command in the background, and check whether it fails at once."""
@@ -191,7 +241,8 @@ class _CommandRunner:
         if ended.left.jobs:
             notes += self._describe_leftover_jobs(ended.left.jobs)
         folder = f", folder {self.shell.folder}" if self.shell.folder else ""
-        status = f"[{describe_exit(code)}, {ended.seconds:.1f} s{folder}]"
+        size = f", {ended.lines:,} lines" if len(ended.text) > _MAX_CHARS else ""
+        status = f"[{describe_exit(code)}, {ended.seconds:.1f} s{size}{folder}]"
         return f"{ended.text.rstrip() or '(no output)'}{notes}{note}\n{status}"
 
     def _format_timeout(self, ended: FinishedCommand, timeout_ms: int, note: str) -> str:
@@ -308,7 +359,7 @@ def _make_tool(runner: _CommandRunner, jobs: Jobs | None) -> Tool[..., Any]:
         del hosts  # the policy has decided about them, by their accesses
         if background and jobs is not None:
             return await runner.start(command, jobs, context)
-        return await runner.run(command, timeout_ms, context, restart=restart)
+        return await runner.run(command, timeout_ms, context, restart=restart, jobs=jobs)
 
     has = {"background": jobs is not None, "hosts": runner.facts.opens_hosts}
     _drop_parameters(bash, {name for name, is_there in has.items() if not is_there})

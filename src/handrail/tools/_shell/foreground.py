@@ -33,6 +33,31 @@ class FinishedCommand:
     left: ShellNotes
     refused: tuple[str, ...] = ()
     """Hosts that it tried to reach and that were closed."""
+    lines: int = 0
+    """Lines of its whole output."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedCommand:
+    """A command that still runs, and is to continue in the background."""
+
+    running: Process
+    output: bytes
+    """Its latest output so far."""
+
+
+class Foreground:
+    """A command that runs, as others see it: they can send it to the background."""
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+        """Around reading its output."""
+        self.is_moved = False
+
+    def move(self) -> None:
+        """Send the command to the background. Call it in the thread of its event loop."""
+        self.is_moved = True
+        self.scope.cancel()
 
 
 async def run_in_foreground(
@@ -41,27 +66,34 @@ async def run_in_foreground(
     *,
     seconds: float,
     progress: Callable[[str], None],
-) -> FinishedCommand:
-    """Run a command until it ends or times out. No process of it is left afterwards.
+    foreground: Foreground,
+) -> FinishedCommand | MovedCommand:
+    """Run a command until it ends, times out or is sent to the background.
 
-    ``start`` is a sandbox's, with its options.
+    No process of it is left afterwards, unless it was sent to the background. ``start`` is a
+    sandbox's, with its options.
     """
     began = time.monotonic()
     code: int | None = None
     output, reporter = HeadAndTail(_HEAD_BYTES, _TAIL_BYTES), ProgressReporter(progress)
     running = start(add_notes(command), notes=True)
+    ended = False
     try:
-        with anyio.move_on_after(seconds):
+        with foreground.scope, anyio.move_on_after(seconds):
             while piece := await running.read():
                 output.write(piece)
                 reporter.report(piece)
             code = await running.wait()
+        ended = code is not None or not foreground.is_moved
     finally:
-        await running.kill()
+        if ended or not foreground.is_moved or not foreground.scope.cancelled_caught:
+            await running.kill()
+    if not ended:
+        return MovedCommand(running, output.tail())
     took = time.monotonic() - began
     text = await to_thread.run_sync(output.text)  # slow if there are many control characters
     left, refused = read_notes(running.notes()), running.refused_hosts()
-    return FinishedCommand(text, code, took, left, refused)
+    return FinishedCommand(text, code, took, left, refused, output.lines)
 
 
 class ProgressReporter:

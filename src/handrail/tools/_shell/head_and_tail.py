@@ -24,10 +24,13 @@ class HeadAndTail:
         self._trailing = 0
         self.total = 0
         """Bytes that were written."""
+        self.lines = 0
+        """Line feeds among them."""
 
     def write(self, piece: bytes) -> None:
         """Add the next bytes."""
         self.total += len(piece)
+        self.lines += piece.count(b"\n")
         if self._room:
             part = piece[: self._room]
             self._head += part
@@ -53,6 +56,11 @@ class HeadAndTail:
     def missing(self) -> int:
         """Bytes between the beginning and the end that were not kept."""
         return self.total - len(self._head) - self._trailing
+
+    def tail(self) -> bytes:
+        """Return the last bytes that were kept without a gap."""
+        ends = b"".join(self._tail)
+        return ends if self.missing else bytes(self._head) + ends
 
     def text(self) -> str:
         """Return the kept bytes as text for a model, with a note about what is omitted."""

@@ -6,9 +6,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -19,6 +19,7 @@ from handrail import READ, WRITE, Access, Tool, ToolFailed, tool
 from handrail.sandbox import Process, SandboxUnavailable
 from handrail.tools._descriptions import READ_JOB_DESCRIPTION, STOP_JOB_DESCRIPTION
 from handrail.tools._habits import READ_JOB_INSTEAD_OF, STOP_JOB_INSTEAD_OF
+from handrail.tools._shell.foreground import Foreground
 from handrail.tools._shell.head_and_tail import drop_partial_character
 from handrail.tools._shell.terminal_text import clean_output
 
@@ -43,7 +44,9 @@ class JobOutput(NamedTuple):
 class Job:
     """One command in the background. Its own thread collects the output; any thread can read it."""
 
-    def __init__(self, number: int, command: str, max_output_bytes: int) -> None:
+    def __init__(
+        self, number: int, command: str, max_output_bytes: int, output: bytes = b""
+    ) -> None:
         self.number = number
         self.command = command
         self.began = time.monotonic()
@@ -60,7 +63,7 @@ class Job:
         self._changed = threading.Condition()
         """Signals new output or the end, and guards this state."""
         self._max_output_bytes = max_output_bytes
-        self._output = bytearray()
+        self._output = bytearray(output)
         self._dropped = 0
         self._stop_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         """Written to stop it, from any thread and without waiting."""
@@ -185,6 +188,8 @@ class Jobs:
         self._max_output_bytes = max_output_bytes
         self._all: dict[int, Job] = {}
         self._last = 0
+        self._foreground: list[Foreground] = []
+        """The commands that others wait for, the longest one first."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -205,15 +210,19 @@ class Jobs:
         *,
         ended: Callable[[], Awaitable[str]],
         on_close: Callable[[Callable[[], Awaitable[None]]], None],
+        output: bytes = b"",
     ) -> Job:
-        """Start a job. ``ended`` is called after its end, and returns a note for the model."""
+        """Start a job. ``ended`` is called after its end, and returns a note for the model.
+
+        ``output`` is what it printed already, if it was a command in the foreground.
+        """
         if len(self._running()) >= self._max_running:
             raise ToolFailed(
                 f"Not started: at most {self._max_running} jobs can run. Stop one with stop_job "
                 f"first. {self.describe()}"
             )
         self._last += 1
-        job = Job(self._last, command, self._max_output_bytes)
+        job = Job(self._last, command, self._max_output_bytes, output)
         await to_thread.run_sync(job.run, start, ended)
         self._all[job.number] = job
         self._forget_old()
@@ -223,6 +232,26 @@ class Jobs:
 
         on_close(stop)
         return job
+
+    @contextmanager
+    def foreground(self) -> Generator[Foreground]:
+        """List a command that runs in the foreground, until the end of the block."""
+        one = Foreground()
+        self._foreground.append(one)
+        try:
+            yield one
+        finally:
+            self._foreground.remove(one)
+
+    def move_to_background(self) -> bool:
+        """Let the command that runs longest continue as a job. Return whether there is one.
+
+        Its call then returns. Call this in the thread of the executor's event loop.
+        """
+        if not self._foreground or len(self._running()) >= self._max_running:
+            return False
+        self._foreground[0].move()
+        return True
 
     def get(self, number: int) -> Job:
         """Return a job by its number. Raises ToolFailed if there is none."""

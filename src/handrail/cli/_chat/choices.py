@@ -1,0 +1,93 @@
+"""What commands of a chat choose from: runs, models, and earlier messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+
+from handrail import Text
+from handrail.cli._base.local_servers import USUAL_PORTS, find_servers
+from handrail.cli._chat.conversation import Conversation
+from handrail.cli._input.lines import Choice
+from handrail.cli._project.models import describe_known_models
+from handrail.cli._runs.saved import SavedRun, list_runs, readable_runs
+from handrail.cli._runs.timeline import one_line, say_standing
+from handrail.messages import Message, Prompt
+
+_MAX_RUNS = 100
+_MAX_WORDS_CELLS = 50
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+
+def list_choices(chat: Conversation, command: str) -> Sequence[Choice]:
+    """Return what a command chooses from; nothing for most commands."""
+    find = _CHOICES.get(command)
+    return [] if find is None else list(find(chat))
+
+
+def other_runs(chat: Conversation) -> list[SavedRun]:
+    """Return the other runs of this folder, the newest first."""
+    own, folder = chat.session.saved.id, str(chat.session.kit.app.workspace)
+    readable = readable_runs(list_runs(), lambda _problem: None)
+    return [run for run in readable if run.id != own and run.about["workspace"] == folder]
+
+
+def _runs(chat: Conversation) -> Iterator[Choice]:
+    for run in other_runs(chat)[:_MAX_RUNS]:
+        about = run.about
+        words = one_line(about["prompt"], _MAX_WORDS_CELLS) or "no message"
+        branch = [str(about["branch"])] if about.get("branch") else []
+        more = ", ".join([*branch, say_standing(run.standing)])
+        yield Choice(run.id, f"{format_age(about['began']):>7}  {words}", more)
+
+
+def format_age(began: str, now: float | None = None) -> str:
+    """Return how long ago something was, in its largest unit."""
+    try:
+        then = datetime.fromisoformat(began).timestamp()
+    except ValueError:
+        return ""
+    seconds = max((time.time() if now is None else now) - then, 0)
+    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return "now"
+
+
+def _models(chat: Conversation) -> Iterator[Choice]:
+    """Yield the models that can be used now: of servers on this machine, then known ones."""
+    names = chat.local_models
+    if names is None:
+        servers = find_servers(USUAL_PORTS)
+        names = chat.local_models = [
+            (name, server.url) for server in servers for name in server.names
+        ]
+    own = chat.session.kit.app.settings["base_url"]
+    for name, url in names:
+        if url == own:  # another server needs another --base-url
+            yield Choice(name, name, url)
+    for name, about in describe_known_models():
+        yield Choice(name, name, about)
+
+
+def _messages(chat: Conversation) -> Iterator[Choice]:
+    """Yield the person's messages, the last one first."""
+    prompts = find_prompts(chat.session.state.messages)
+    for number, (_, text) in reversed(list(enumerate(prompts, 1))):
+        yield Choice(str(number), f"{number:>3}  {one_line(text, _MAX_WORDS_CELLS)}")
+
+
+def find_prompts(messages: Sequence[Message]) -> list[tuple[int, str]]:
+    """Return where the person's messages are, each with its text."""
+    return [
+        (at, message.parts[-1].text)
+        for at, message in enumerate(messages)
+        if isinstance(message, Prompt) and message.parts and isinstance(message.parts[-1], Text)
+    ]
+
+
+_CHOICES: Mapping[str, Callable[[Conversation], Iterator[Choice]]] = MappingProxyType(
+    {"model": _models, "resume": _runs, "rewind": _messages}
+)

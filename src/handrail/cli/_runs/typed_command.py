@@ -1,0 +1,47 @@
+"""Runs a command that the person types in a chat, with the tool and the sandbox of the model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from itertools import count
+
+import anyio
+
+from handrail import Allow, Approvals, Ask, Call, CheckedCall, Executor, Result, Toolset
+from handrail.cli._base.exits import Halt
+from handrail.events import Event
+from handrail.permissions import Pending
+
+_TIMEOUT_MS = 600_000
+_COUNT = count(1)
+_TYPED = Ask("You typed this command.")
+
+
+async def run_typed(tools: Toolset, command: str, on_event: Callable[[Event], None]) -> Result:
+    """Run a command in the sandbox, as one that the person has approved."""
+    bash = tools.find("bash")
+    if bash is None:
+        hint = "run `handrail doctor` to see why"
+        raise Halt("there is no sandbox for commands", code="no_tool", hint=hint)
+    executor = Executor(
+        Toolset(bash), policy=_ask_about_all, approvals=Approvals(approver=_approve)
+    )
+    call = Call("bash", {"command": command, "timeout_ms": _TIMEOUT_MS}, f"typed-{next(_COUNT)}")
+    async with executor, anyio.create_task_group() as group:
+        group.start_soon(_forward, executor.events(), on_event)
+        result = await executor.run(call)
+        group.cancel_scope.cancel()
+    return result
+
+
+async def _forward(events: AsyncIterator[Event], on_event: Callable[[Event], None]) -> None:
+    async for event in events:
+        on_event(event)
+
+
+def _ask_about_all(_call: CheckedCall) -> Ask:
+    return _TYPED
+
+
+async def _approve(_pending: Pending) -> Allow:
+    return Allow()
