@@ -53,8 +53,8 @@ class Options(TypedDict, total=False):
     exclusive: bool
     """A call runs alone, even if the tool only reads."""
     replays: bool
-    """Its only effects are the calls that it makes with ``Context.turn``, and it makes the same
-    ones if it begins again. A durable run that was killed during a call then begins it again."""
+    """Its only effects are its calls with ``Context.turn``, and it makes the same ones if it begins
+    again. After a crash, a durable run begins it again."""
     metadata: Mapping[str, Json]
     """Facts for your application and its policies. A model sees `namespace` alone, in a search."""
 

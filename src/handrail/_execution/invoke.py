@@ -206,7 +206,7 @@ class _Asker(NamedTuple):
     async def run_inner(
         self, name: str, calls: Sequence[Call], tools: Sequence[Any], /, **options: Any
     ) -> list[Result]:
-        """Run calls that the tool makes: see ``Context.turn``."""
+        """Run the tool's calls: see ``Context.turn``."""
         running, record = self.running, self.running.record
         if record.inner_calls is None:
             key = running.checked.key

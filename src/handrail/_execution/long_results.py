@@ -19,7 +19,7 @@ from handrail.events import Stored
 
 log = logging.getLogger("handrail")
 MAX_WHOLE_CHARS = 1_000_000
-"""Characters of a result that code can read."""
+"""The longest result for code, in characters."""
 _TOO_LONG = "The call ran, but its result has {:,} characters. Code can read {:,}: ask for less."
 
 
@@ -45,7 +45,7 @@ def fit_result(
 
 
 def _check_whole(result: Result) -> Result:
-    """Return a result for code, or the failure of one that is too long. It is never truncated."""
+    """Return a result for code, or a failure if it is too long. It is never truncated."""
     size = len(result.text if result.data is None else result.data)
     if size <= MAX_WHOLE_CHARS:
         return result

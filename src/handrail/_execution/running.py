@@ -45,7 +45,7 @@ class RequestedCall(Record):
     meant: Call
     """The call itself, or the one that a proxy means, if the check refused it."""
     inner_calls: InnerCalls | None
-    """The calls that its tool made with ``Context.turn``, if it made any."""
+    """Its tool's calls with ``Context.turn``, if any."""
     task: object
     """Its own task, if it has one: asyncio keeps no reference to it."""
 
@@ -72,7 +72,7 @@ class RequestedCall(Record):
 
     @property
     def shown_with(self) -> dict[str, Any]:
-        """The fields of a request that come from the calls around this one and inside it."""
+        """Request fields from the calls around this one and inside it."""
         changes = self.turn.options.changes
         if self.inner_calls is not None:
             inner, record = self.inner_calls.describe()

@@ -1,4 +1,4 @@
-"""Inner calls: calls that a tool makes through the executor that runs it, and their record."""
+"""Inner calls: a tool makes them through its own executor, which records them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from handrail._values.strict_json import canonical, clip
 
 
 class InnerCall(NamedTuple):
-    """A call that a tool made, and its result, which may be pending."""
+    """An inner call and its result, which may be pending."""
 
     call: Call
     result: Result
 
 
 class InnerCalls:
-    """The calls that the tool of one call made, by turn.
+    """One call's inner calls, by turn.
 
     When the tool begins again, they are answered from here. In another process, they are read from
     the pending call.
@@ -55,7 +55,7 @@ class InnerCalls:
     async def run(
         self, name: str, calls: Sequence[Call], tools: Sequence[AnyTool | str], **options: Any
     ) -> list[Result]:
-        """Return the results of a turn: recorded ones, or those of a run now."""
+        """Return a turn's results: recorded ones, or new ones."""
         known, turn = self._turns.get(name), self._make_turn(name, tools, **options)
         if known is not None:
             _check_same(known, calls)
@@ -70,7 +70,7 @@ class InnerCalls:
         return results
 
     async def _resume(self, turn: Turn[Any], known: Sequence[InnerCall]) -> list[Result]:
-        """Run the pending calls of a turn that have an answer or need none."""
+        """Run the pending calls with an answer, or without need for one."""
         results, answers = [inner.result for inner in known], self._turn.options.answers
         open_ = [result.pending for result in results if result.pending is not None]
         open_.sort(key=attrgetter("position"))
@@ -92,7 +92,7 @@ class InnerCalls:
         whole: bool,
         about: Callable[[], str] | None,
     ) -> Turn[Any]:
-        """Begin a turn of these tools, for the same principal and deps."""
+        """Begin a turn with these tools, for the same principal and deps."""
         names = tuple([one for one in tools if isinstance(one, str)])
         own = [one for one in tools if not isinstance(one, str)]
         owner, outer = self._owners.get(names), self._turn
@@ -110,14 +110,14 @@ class InnerCalls:
         return turn
 
     def describe(self) -> tuple[tuple[Pending, ...], str]:
-        """Return the pending calls, and the record of all, for the request of the outer call."""
+        """Return the pending calls, and the record as text, for the outer call's request."""
         every = [inner.result.pending for turn in self._turns.values() for inner in turn]
         record = {name: [_write(inner) for inner in turn] for name, turn in self._turns.items()}
         return tuple([pending for pending in every if pending is not None]), save(record)
 
 
 _INNER = "."
-"""The prefix of the ids of inner turns. Sub-agents have turns of their own, with numbers."""
+"""Inner turn ids begin with this. Sub-agents number their turns."""
 
 
 async def _run_all(turn: Turn[Any], calls: Sequence[Call]) -> list[Result]:
@@ -130,7 +130,7 @@ async def _run_all(turn: Turn[Any], calls: Sequence[Call]) -> list[Result]:
 
 
 async def _results_of(turn: Turn[Any]) -> list[Result]:
-    """Return the results of a turn. Cancelling this cancels its calls, and waits for them."""
+    """Return a turn's results. Cancelling this cancels its calls, and waits for them."""
     try:
         return await turn.results()
     except BaseException as error:
@@ -156,7 +156,7 @@ def _identify(call: Call) -> tuple[str, str, str]:
 
 
 def normalize_args(args: object) -> str:
-    """Return arguments as text that is the same for equal ones."""
+    """Return arguments as text: equal ones give equal text."""
     if isinstance(args, str):
         try:
             args = json.loads(args)
@@ -180,7 +180,7 @@ def _write(inner: InnerCall) -> list[Any]:
 
 
 def read_record(waiting: Pending) -> dict[str, list[InnerCall]]:
-    """Return the record of a pending call. Raises ValueError if it is damaged."""
+    """Return a pending call's record. Raises ValueError if it is damaged."""
     if not waiting.record:
         return {}
     open_ = {(one.turn_id, one.position): one for one in waiting.inner}

@@ -113,16 +113,16 @@ class TurnOptions(NamedTuple):
     whole: bool = False
     """Whether code reads the results: they are not truncated."""
     about: Callable[[], str] | None = None
-    """Returns text for the person who is asked about one of these calls."""
+    """Returns text to show with a request for approval."""
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What a request about one of these calls shows beside its own changes."""
+        """The text to show with a request, beside its own changes."""
         return () if self.about is None else (self.about(),)
 
     @property
     def new_claimant(self) -> str:
-        """The user of an approval: the given id, or a new one for each use."""
+        """Who uses an approval: the given id, or a new one for each use."""
         return self.claimant or os.urandom(16).hex()
 
 
@@ -153,7 +153,7 @@ def waiting_before(
 def find_around(
     pending: Pending, waiting: Iterable[Pending], records: Iterable[Record]
 ) -> Pending | None:
-    """Return the pending call whose tool made this one, if that waits or was resumed."""
+    """Return the pending outer call, if it waits or was resumed."""
     resumed = [one.answered[0] for one in records if one.answered and one.result is None]
     for outer in (*waiting, *resumed):
         if any(pending.key == inner.key for inner in outer.requests[1:]):

@@ -122,7 +122,7 @@ class Turn(Generic[D]):
 
     @property
     def options(self) -> TurnOptions:
-        """The options of the turn."""
+        """Its options."""
         return self._options
 
     @property

@@ -57,7 +57,7 @@ class Asks(Protocol):
     async def run_inner(
         self, name: str, calls: Sequence[Call], tools: Sequence[Any], /, **options: Any
     ) -> list[Result]:
-        """Run calls that the tool makes."""
+        """Run the tool's calls."""
         ...
 
     @property
@@ -133,19 +133,19 @@ class Context(Generic[D]):
         whole: bool = False,
         about: Callable[[], str] | None = None,
     ) -> list[Result]:
-        """Run calls of the named tools through the executor that runs this call.
+        """Run calls of these tools through this call's own executor.
 
         They are decided, approved, ordered and recorded like a model's calls, for the same
         principal and deps. If one waits for an answer, Suspended is raised: do not catch it. The
         tool then ends, and begins again once there is an answer. Calls that have ended do not run
         again: their results are those of before. Raises Unknown if the calls differ from those.
 
-        So what the tool does besides must be safe to repeat, and must lead to the same calls.
+        The rest of the tool must be safe to repeat, and must lead to the same calls.
 
         Args:
             name: The name of this turn, unique in the call.
-            calls: The calls. Each needs an id that is unique in this turn.
-            tools: The tools that can be called: names of the executor's tools, or your own tools.
+            calls: The calls. Each needs an id, unique in this turn.
+            tools: The tools to allow: names of the executor's tools, or your own tools.
             whole: Whether code reads the results. They are then complete, or failures.
             about: Returns text for the person who is asked about one of these calls.
         """

@@ -118,9 +118,9 @@ class Pending:
     added: tuple[Access, ...] = ()
     """The last of ``accesses``, which the tool asked for while it ran: see ``Context.may``."""
     inner: tuple[Pending, ...] = ()
-    """The calls that its tool made and that wait: see ``Context.turn``."""
+    """The waiting calls inside it: see ``Context.turn``."""
     record: str = ""
-    """The calls that its tool made and their results, as JSON text. They do not run again."""
+    """Its tool's calls and their results, as JSON text. They do not run again."""
 
     def __post_init__(self) -> None:
         if self.added != self.accesses[len(self.accesses) - len(self.added) :]:

@@ -60,13 +60,13 @@ class Stopped(NamedTuple):
     error: str
 
 
-class Refused(NamedTuple):
+class Rejected(NamedTuple):
     """A program did not start: the findings of the type check, as JSON text."""
 
     findings: str
 
 
-Step: TypeAlias = Waits | Ended | Stopped | Refused
+Step: TypeAlias = Waits | Ended | Stopped | Rejected
 
 
 class Crashed(Exception):
@@ -270,7 +270,7 @@ class Session:
             self._snapshot = begin()
             return self._run_on()
         except MontyTypingError as error:
-            return Refused(error.display())
+            return Rejected(error.display())
         except MontyCrashedError as error:
             if error.timed_out:
                 return Stopped(f"The program was stopped: {error}")

@@ -17,7 +17,7 @@ from handrail.programs._checking import ProgramText, mark_line, read_findings, r
 from handrail.programs._monty import (
     Crashed,
     Ended,
-    Refused,
+    Rejected,
     Session,
     Settings,
     Step,
@@ -127,7 +127,7 @@ class Program:
             session.close()
             self._session = session = self._make_session(None)
             step = await self._step(session.start)
-        if isinstance(step, Refused):
+        if isinstance(step, Rejected):
             problems = read_findings(step.findings, self._offer.functions)
             if problems and not self._context.has_begun:
                 raise ToolFailed(describe_refusal(problems))
