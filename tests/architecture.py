@@ -54,6 +54,7 @@ EDGES: Mapping[str, set[str]] = {
     "net": set(),
     "openapi": {"net", "telemetry"},
     "policy": {"approvals"},
+    "programs": set(),
     "providers": set(),
     "runs": {"agent", "approvals", "models", "telemetry"},
     "sandbox": {"net"},

@@ -23,6 +23,7 @@ DURABLE_POINTS = (
     "call.intended",
     "call.ran",
     "call.stored",
+    "call.recorded",
     "turn.recorded",
     "model.recorded",
     "run.sealed",
@@ -32,7 +33,7 @@ DURABLE_POINTS = (
     "answers.taken",
     "run.ended",
 )
-"""A turn or a call has begun; a call is recorded before it runs, has run, has its result recorded;
+"""A turn or a call has begun; a call is recorded before it runs, has run, has its result recorded, or is recorded with it;
 a turn or a reply is recorded; the journal says how a segment ended; the run is parked, its questions
 are added; an answer is given, is taken; its end is recorded."""
 

@@ -124,6 +124,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "net": (10, 6),
     "openapi": (10, 6),
     "policy": (34, 38),
+    "programs": (34, 33),
     "providers": (10, 6),
     "runs": (40, 27),
     "sandbox": (10, 6),

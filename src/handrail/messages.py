@@ -221,9 +221,10 @@ class ToolResults:
 
     @property
     def questions(self) -> tuple[Pending, ...]:
-        """The requests of pending calls that need a person, in call order."""
+        """The requests of pending calls that need a person, in call order, with those inside."""
         waiting = [one.pending for one in self.results if one.pending is not None]
-        return tuple([pending for pending in waiting if pending.kind != "waiting"])
+        requests = [request for pending in waiting for request in pending.requests]
+        return tuple([pending for pending in requests if pending.kind != "waiting"])
 
 
 Message: TypeAlias = Prompt | Reply | ToolResults

@@ -52,6 +52,9 @@ class Options(TypedDict, total=False):
     """Every call needs approval, whatever the policy allows."""
     exclusive: bool
     """A call runs alone, even if the tool only reads."""
+    replays: bool
+    """Its only effects are its calls with ``Context.turn``, and it makes the same ones if it begins
+    again. After a crash, a durable run begins it again."""
     metadata: Mapping[str, Json]
     """Facts for your application and its policies. A model sees `namespace` alone, in a search."""
 

@@ -58,7 +58,7 @@ def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
     beside = {name: given.pop(name) for name in _BESIDE if name in given}
     for option, companion in beside.items():
         check_beside(function, taken, option, companion)
-    synonyms = given.pop("synonyms", {})
+    synonyms, replays = given.pop("synonyms", {}), given.pop("replays", False)
     if wrong := check_synonyms(synonyms, fields):
         refuse(function, wrong)
     if "name" not in given:
@@ -75,6 +75,7 @@ def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
         **beside,
         _signature=taken,
         _promise=promised,
+        _replays=replays,
     )
     _check_examples(made)
     return made
@@ -117,6 +118,7 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "name": _instance_of(str),
     "description": _instance_of(str),
     "effect": _instance_of(Effect),
+    "replays": _instance_of(bool),
     "exposure": _instance_of(Exposure),
     "aliases": _many(tuple),
     "instead_of": _instance_of(Mapping),

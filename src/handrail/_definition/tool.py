@@ -77,6 +77,8 @@ class Tool(Generic[P, R]):
     takes_context: bool = field(init=False, repr=False)
     """Whether the function takes a Context."""
     _plain: bool = field(init=False, repr=False)
+    _replays: bool = field(default=False, repr=False)
+    """Whether only its inner calls have effects, and it repeats them if it begins again."""
 
     def __post_init__(self) -> None:
         taken = self._signature

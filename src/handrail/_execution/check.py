@@ -78,7 +78,8 @@ def _find_offered(tool: AnyTool, turn: Turn[Any], view: View) -> AnyTool | None:
     exposure = tool.spec.exposure
     if exposure is _SEARCH:
         return view.bind_search(tool, turn)
-    is_found = exposure is _DEFERRED and tool.spec.name in turn.loaded
+    options = turn.options
+    is_found = (exposure is _DEFERRED or options.outer) and tool.spec.name in options.loaded
     return tool if exposure is _DIRECT or is_found or view.may_show(tool) else None
 
 
@@ -239,7 +240,7 @@ def _advise(name: str, tools: Toolset, view: View) -> str:
 
 def _with_signature(failure: Failure, tool: AnyTool, turn: Turn[Any], view: View) -> Failure:
     """Add its signature to the refusal of a tool that the model has not found yet."""
-    if tool.spec.exposure is not _DEFERRED or tool.spec.name in turn.loaded:
+    if tool.spec.exposure is not _DEFERRED or tool.spec.name in turn.options.loaded:
         return failure
     signature, finder = write_signature(tool.spec), view.finder
     if finder is not None and finder.by_call:  # then its own name is used

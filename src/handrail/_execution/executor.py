@@ -191,10 +191,10 @@ class Executor:
         from handrail._turn.replies import WaitingCalls  # loads messages
 
         waiting = WaitingCalls(saved, answers)
-        if waiting.first is None:
+        if (first := waiting.first) is None:
             return saved
-        about: dict[str, Any] = {"principal": waiting.first.principal, "metadata": metadata}
-        turn = self.turn(waiting.first.turn_id, run=waiting.first.run_id, deps=deps, **about)
+        about: dict[str, Any] = {"principal": first.principal, "metadata": metadata}
+        turn = self.turn(first.turn_id, run=first.run_id, deps=deps, answers=answers, **about)
         waiting.answer(turn)
         return waiting.merge(await self.run_all((), turn=turn))
 
@@ -224,6 +224,7 @@ class Executor:
         known: Mapping[str, Result] = EMPTY,
         claimant: str | None = None,
         loaded: Iterable[str] = (),
+        answers: Mapping[str, Answer] = EMPTY,
     ) -> Turn[None]: ...
     @overload
     def turn(
@@ -239,6 +240,7 @@ class Executor:
         known: Mapping[str, Result] = EMPTY,
         claimant: str | None = None,
         loaded: Iterable[str] = (),
+        answers: Mapping[str, Answer] = EMPTY,
     ) -> Turn[D]: ...
     def turn(
         self,
@@ -263,6 +265,7 @@ class Executor:
             claimant: Who uses approvals. For a durable engine, the id of its execution.
             loaded: The deferred tools that the conversation has found, as
                 ``handrail.messages.find_loaded_tools`` reads them off it.
+            answers: Answers to calls that tools of pending calls have made, by ``Pending.id``.
             **options: The other options above.
         """
         check_options(options)

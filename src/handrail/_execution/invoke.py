@@ -6,7 +6,7 @@ import logging
 import math
 import random
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from functools import partial
 from time import monotonic, perf_counter
@@ -32,10 +32,11 @@ from handrail._support.loop import (
     start,
 )
 from handrail._turn.event_feed import Listeners
+from handrail._turn.inner import InnerCalls
 from handrail._turn.turn import Turn
 from handrail._values.access import Access
 from handrail._values.approval import Approver
-from handrail._values.call import Args
+from handrail._values.call import Args, Call
 from handrail._values.context import Context
 from handrail._values.errors import (
     Deliberate,
@@ -182,7 +183,7 @@ def _context(running: RunningCall, tool: AnyTool, world: World) -> Context[Any]:
 
 
 class _Asker(NamedTuple):
-    """Asks for more access for a running call, and has its approver."""
+    """Asks for more access for a running call, makes its calls, and has its approver."""
 
     running: RunningCall
     world: World
@@ -201,6 +202,22 @@ class _Asker(NamedTuple):
         if in_event_loop():
             raise RuntimeError(_IN_LOOP)
         anyio.from_thread.run(partial(self.may, *accesses), token=self.world.home.token)
+
+    async def run_inner(
+        self, name: str, calls: Sequence[Call], tools: Sequence[Any], /, **options: Any
+    ) -> list[Result]:
+        """Run the tool's calls: see ``Context.turn``."""
+        running, record = self.running, self.running.record
+        if record.inner_calls is None:
+            key = running.checked.key
+            record.inner_calls = InnerCalls(record, running.turn, running.view, key)
+        return await record.inner_calls.run(name, calls, tools, **options)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the tool has made calls in another process."""
+        answered = self.running.record.answered
+        return answered is not None and bool(answered[0].record)
 
 
 _IN_LOOP = "may_sync was called in an event loop. Write `await context.may(...)` instead."

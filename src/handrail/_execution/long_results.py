@@ -13,17 +13,22 @@ from handrail._execution.view import View
 from handrail._permissions.checked_call import CheckedCall
 from handrail._turn.event_feed import Listeners
 from handrail._values.content import Content, File, Image, Text
-from handrail._values.result import Result
+from handrail._values.result import FailureKind, Result
 from handrail._values.strict_json import clip
 from handrail.events import Stored
 
 log = logging.getLogger("handrail")
+MAX_WHOLE_CHARS = 1_000_000
+"""The longest result for code, in characters."""
+_TOO_LONG = "The call ran, but its result has {:,} characters. Code can read {:,}: ask for less."
 
 
 def fit_result(
     running: RunningCall, result: Result, limits: LongResults, listeners: Listeners
 ) -> Result:
     """Return a result that is truncated if it is too long, with notes on its call."""
+    if running.turn.options.whole:
+        return _check_whole(result)
     checked = running.checked
     spec = checked.spec
     most = spec.max_chars or limits.max_result_chars
@@ -37,6 +42,15 @@ def fit_result(
         ran = running.record.begun or result.failure is None
         return _with_notes(result, checked, running.notes if ran else ())
     return result
+
+
+def _check_whole(result: Result) -> Result:
+    """Return a result for code, or a failure if it is too long. It is never truncated."""
+    size = len(result.text if result.data is None else result.data)
+    if size <= MAX_WHOLE_CHARS:
+        return result
+    message = _TOO_LONG.format(size, MAX_WHOLE_CHARS)
+    return Result.fail(result.call_id, FailureKind.FAILED, message)
 
 
 def _store(running: RunningCall, result: Result) -> int:

@@ -34,7 +34,8 @@ from handrail._values.approval import (
 )
 from handrail._values.call import Call
 from handrail._values.decision import ANYONE, Allow, Ask, Decision, Deny, SignIn
-from handrail._values.pending import Pending, find_kind, fingerprint
+from handrail._values.fingerprint import fingerprint
+from handrail._values.pending import Pending, find_kind
 from handrail._values.result import FailureKind, Result
 from handrail.events import Answered, Asked, Decided
 
@@ -73,7 +74,6 @@ class Questions:
         """Return the approval request for a call, or one that only waits for other calls."""
         checked, record, now = running.checked, running.record, self._clock()
         ask = decision if isinstance(decision, Ask) else None
-        kind = find_kind(decision)
         pending = Pending(
             run_id=record.turn.run_id,
             turn_id=record.turn.id,
@@ -83,7 +83,7 @@ class Questions:
             call=checked.call,
             effect=checked.spec.effect,
             accesses=checked.accesses,
-            kind=kind,
+            kind=find_kind(decision),
             question=ask.question if ask is not None else "",
             fingerprint=self._fingerprint(running),
             asked_at=now,
@@ -95,8 +95,9 @@ class Questions:
             parts=ask.parts if ask is not None else (),
             approvers=ask.approvers if ask is not None else ANYONE,
             notes=(*running.notes, *checked.parsed.repairs),
-            approves=running.is_approved or kind != "login",
+            approves=running.is_approved or not isinstance(decision, SignIn),
             added=running.added,
+            **running.record.shown_with,
         )
         return pending if ask is None else grade_pending(pending)
 
@@ -114,7 +115,7 @@ class Questions:
             return pending
         finally:
             record.stop = None
-        return grade_pending(replace(pending, headline=headline, changes=changes))
+        return grade_pending(replace(pending, headline=headline, changes=changes + pending.changes))
 
     def _fingerprint(self, running: RunningCall) -> str:
         """Return what an approval is tied to; empty on an error, so that no approval matches."""
@@ -288,7 +289,7 @@ class Questions:
 
     async def _use(self, record: RequestedCall, pending: Pending) -> bool:
         """Claim a request. If it was replaced, claim the request that was asked instead."""
-        ledger, claimant, current = self.approvals.ledger, record.turn.claimant, pending
+        ledger, claimant, current = self.approvals.ledger, record.turn.options.new_claimant, pending
         while not await ledger.claim(current.claim_name, claimant):
             if not await ledger.claim(current.claim_name, _REPLACED):
                 return False

@@ -12,6 +12,7 @@ from handrail._execution.output import Collected
 from handrail._execution.view import View
 from handrail._permissions.checked_call import CheckedCall
 from handrail._schedule.readiness import STARTED, STUCK, UNSCHEDULED, Readiness
+from handrail._turn.inner import InnerCalls
 from handrail._turn.record import Record
 from handrail._turn.turn import Turn
 from handrail._values.access import EVERYTHING, Access
@@ -43,6 +44,8 @@ class RequestedCall(Record):
     """The checked call, from the check until it has its result."""
     meant: Call
     """The call itself, or the one that a proxy means, if the check refused it."""
+    inner_calls: InnerCalls | None
+    """Its tool's calls with ``Context.turn``, if any."""
     task: object
     """Its own task, if it has one: asyncio keeps no reference to it."""
 
@@ -53,7 +56,7 @@ class RequestedCall(Record):
         self.parent = CURRENT.get()
         self.stopped = False
         self.result = self.answered = self.entered = self.previous = self.running = None
-        self.stop = self.gate = self.done = None
+        self.stop = self.gate = self.done = self.inner_calls = None
         self.position = self.round = self.attempts = 0
         self.nth = 1
 
@@ -66,6 +69,18 @@ class RequestedCall(Record):
     def subject(self) -> CheckedCall | Call:
         """The checked call, or the one that was refused, for ``after`` hooks."""
         return self.meant if self.running is None else self.running.checked
+
+    @property
+    def shown_with(self) -> dict[str, Any]:
+        """Request fields from the calls around this one and inside it."""
+        changes = self.turn.options.changes
+        if self.inner_calls is not None:
+            inner, record = self.inner_calls.describe()
+            return {"changes": changes, "inner": inner, "record": record}
+        if self.answered is None:
+            return {"changes": changes}
+        before = self.answered[0]
+        return {"changes": changes, "inner": before.inner, "record": before.record}
 
     def own_context(self) -> Context:
         """Return a copy of the caller's context, with this call as the current one."""
@@ -288,7 +303,8 @@ def not_begun(record: RequestedCall) -> Result:
 
 def pending_result(pending: Pending) -> Result:
     """Return the result of a call that waits for approval."""
-    message = _BLOCKED if pending.kind == "waiting" else _WAITS.format(pending.question)
+    waits = _WAITS_INSIDE if pending.inner else _BLOCKED
+    message = waits if pending.kind == "waiting" else _WAITS.format(pending.question)
     failure = Failure(FailureKind.PENDING, message)
     return Result(pending.call.id, message, failure=failure, pending=pending)
 
@@ -310,6 +326,10 @@ _NOT_BEGUN = "Not run: the call was cancelled before it started."
 _WAITS = (
     "Not run yet: waiting for the user's approval. Continue with other work, or end your turn. "
     "Request: {}"
+)
+_WAITS_INSIDE = (
+    "Not done yet: it has begun, and a call inside it waits for the user's approval. Continue with "
+    "other work, or end your turn."
 )
 _BLOCKED = (
     "Not run yet: waiting for an earlier call that needs the user's approval. Continue with other "

@@ -89,7 +89,9 @@ class Tasks:
         def wants(record: RequestedCall) -> bool:
             if turn is None:
                 return self.covers(record)
-            return record.turn is turn and (call_id is None or record.name == (call_id, 1))
+            if call_id is None:
+                return _is_within(record.turn, turn)
+            return record.turn is turn and record.name == (call_id, 1)
 
         hears_all = turn is None and self.view.parent is None
         feed = self.pipeline.listeners.listen(
@@ -279,6 +281,15 @@ class Tasks:
         result = pending_result(asked[0]) if asked else result_of_stop(record)
         record.finish(result)
         self.pipeline.listeners.emit(record, Finished, result)
+
+
+def _is_within(inner: Turn[Any], turn: Turn[Any]) -> bool:
+    """Return whether this is the turn, or one that a tool in it made."""
+    while inner is not turn:
+        if not inner.is_inner:
+            return False
+        inner = inner.options.outer.turn
+    return True
 
 
 async def _raise(error: BaseException) -> NoReturn:

@@ -127,7 +127,7 @@ class View:
         """Return a search tool for one turn."""
         finder, own = self.finder, turn.generation == self.generation
         chosen = None if own else turn.tools
-        return tool if finder is None else finder.bind(tool, chosen, turn.loaded)
+        return tool if finder is None else finder.bind(tool, chosen, turn.options.loaded)
 
     def find_own(self, name: str, tools: Toolset) -> AnyTool | None:
         """Return a tool that the view adds to those of a turn."""

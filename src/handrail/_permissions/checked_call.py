@@ -83,6 +83,11 @@ class CheckedCall(NamedTuple):
         """Whether running the call twice has the same effect as running it once."""
         return self.spec.effect == READ or self.spec.idempotent
 
+    @property
+    def is_replayed(self) -> bool:
+        """Whether its tool can begin again after a crash, since its inner calls are recorded."""
+        return self.tool is not None and self.tool._replays  # noqa: SLF001  as the executor
+
     def with_args(self, **changes: Any) -> Call:
         """Return the call with some arguments changed, for a ``before`` hook to return."""
         args = {**json.loads(self.parsed.text), **changes}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,6 +12,7 @@ from urllib.parse import quote
 
 import anyio
 
+from handrail._values.access import Access
 from handrail._values.approval import Answer, Approver
 from handrail._values.call import Call
 from handrail._values.content import Json
@@ -105,9 +107,26 @@ class TurnOptions(NamedTuple):
     known: Mapping[str, Result] = EMPTY
     claimant: str | None = None
     loaded: frozenset[str] = frozenset()
+    answers: Mapping[str, Answer] = EMPTY
+    outer: Any = None
+    """The call whose tool made these calls."""
+    whole: bool = False
+    """Whether code reads the results: they are not truncated."""
+    about: Callable[[], str] | None = None
+    """Returns text to show with a request for approval."""
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """The text to show with a request, beside its own changes."""
+        return () if self.about is None else (self.about(),)
+
+    @property
+    def new_claimant(self) -> str:
+        """Who uses an approval: the given id, or a new one for each use."""
+        return self.claimant or os.urandom(16).hex()
 
 
-_OPTIONS = frozenset({*TurnOptions._fields, "id", "run", "tools"})
+_OPTIONS = frozenset({*TurnOptions._fields, "id", "run", "tools"} - {"about", "outer", "whole"})
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -115,6 +134,31 @@ def check_options(options: Mapping[str, Any]) -> None:
     for name in options.keys() - _OPTIONS:
         known = ", ".join(sorted(_OPTIONS))
         raise TypeError(f"A turn has no option {name!r}. Its options are {known}.")
+
+
+def waiting_before(
+    waiting: Iterable[Pending], position: int, accesses: tuple[Access, ...]
+) -> tuple[str, ...]:
+    """Return the keys of earlier pending calls that conflict with these accesses."""
+    earlier = [other for other in waiting if other.position < position]
+    return tuple(
+        [
+            other.key
+            for other in earlier
+            if any(mine.conflicts(theirs) for mine in accesses for theirs in other.accesses)
+        ]
+    )
+
+
+def find_around(
+    pending: Pending, waiting: Iterable[Pending], records: Iterable[Record]
+) -> Pending | None:
+    """Return the pending outer call, if it waits or was resumed."""
+    resumed = [one.answered[0] for one in records if one.answered and one.result is None]
+    for outer in (*waiting, *resumed):
+        if any(pending.key == inner.key for inner in outer.requests[1:]):
+            return outer
+    return None
 
 
 def escape(name: str) -> str:

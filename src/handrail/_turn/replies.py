@@ -113,7 +113,7 @@ class WaitingCalls:
 
     def __init__(self, saved: ToolResults, answers: Mapping[str, Answer]) -> None:
         open_ = [one.pending for one in saved.results if one.pending is not None]
-        check_answers(answers, open_)
+        check_answers(answers, [request for one in open_ for request in one.requests])
         self._saved = saved
         self._answers = answers
         self._open = sorted(open_, key=attrgetter("position"))

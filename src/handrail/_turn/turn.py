@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterable, Mapping, Sequence
 from contextvars import Context
 from operator import attrgetter
@@ -14,7 +13,8 @@ import anyio
 from handrail._collection.toolset import Toolset
 from handrail._turn.event_feed import EventFeed
 from handrail._turn.owner import TurnOwner
-from handrail._turn.record import Record, TurnOptions, escape, read_number
+from handrail._turn.record import Record, TurnOptions, escape, find_around, read_number
+from handrail._turn.record import waiting_before as find_before
 from handrail._values.access import Access
 from handrail._values.approval import Answer, Approver
 from handrail._values.call import Call
@@ -121,9 +121,14 @@ class Turn(Generic[D]):
         return self._options.known
 
     @property
-    def loaded(self) -> frozenset[str]:
-        """The deferred tools that the conversation has found."""
-        return self._options.loaded
+    def options(self) -> TurnOptions:
+        """Its options."""
+        return self._options
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether a tool made these calls: see ``Context.turn``."""
+        return self._options.outer is not None
 
     @property
     def owner(self) -> TurnOwner[Turn[Any], Any]:
@@ -168,11 +173,6 @@ class Turn(Generic[D]):
     def next_position(self) -> int:
         """The index that the next call would have."""
         return self._count
-
-    @property
-    def claimant(self) -> str:
-        """The user of an approval: the given id, or a new one for each use."""
-        return self._options.claimant or os.urandom(16).hex()
 
     def key_of(self, call_id: str, nth: int = 1) -> str:
         """Return the ids of run, turn and call, as one string."""
@@ -298,8 +298,9 @@ class Turn(Generic[D]):
 
     @property
     def questions(self) -> tuple[Pending, ...]:
-        """The pending calls that need a person, in call order."""
-        return tuple([one for one in self.pending if one.kind != "waiting"])
+        """The requests that need a person, in call order, with those inside waiting calls."""
+        requests = [request for pending in self.pending for request in pending.requests]
+        return tuple([one for one in requests if one.kind != "waiting"])
 
     def answer(self, pending: Pending, answer: Answer | None = None) -> None:
         """Answer a pending call. Omit the answer if the call only waits for another.
@@ -311,6 +312,11 @@ class Turn(Generic[D]):
         self._answer(pending, answer)
 
     def _answer(self, pending: Pending, answer: Answer | None) -> Record:
+        outer = find_around(pending, self.waiting, self._records.values())
+        if outer is not None:
+            given = {} if answer is None else {pending.id: answer}
+            self._options = self._options._replace(answers={**self._options.answers, **given})
+            return self._answer(outer, None)
         under_way = self.find_answered(self._own(pending).key)
         if under_way is not None:
             return under_way
@@ -345,14 +351,7 @@ class Turn(Generic[D]):
 
     def waiting_before(self, position: int, accesses: tuple[Access, ...]) -> tuple[str, ...]:
         """Return the keys of earlier pending calls that conflict with these accesses."""
-        return tuple(
-            [
-                other.key
-                for other in self.waiting
-                if other.position < position
-                and any(mine.conflicts(theirs) for mine in accesses for theirs in other.accesses)
-            ]
-        )
+        return find_before(self.waiting, position, accesses) if self.waiting else ()
 
     def find_answered(self, key: str) -> Record | None:
         """Return the call with this key that was answered in this turn and has no result yet."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol
 
 from handrail._values.access import Access
+from handrail._values.call import Call
 from handrail._values.content import Json
+from handrail._values.result import Result
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # whose default all checkers know
@@ -40,7 +42,7 @@ def _never() -> bool:
 
 
 class Asks(Protocol):
-    """A running call, which can ask for more access, or ask what another executor asks."""
+    """A running call, which can ask for more access, make calls, or ask what others ask."""
 
     @property
     def approver(self) -> Approver | None:
@@ -51,6 +53,17 @@ class Asks(Protocol):
 
     def may_sync(self, *accesses: Access) -> None:
         """Ask for accesses, and block until the call has them."""
+
+    async def run_inner(
+        self, name: str, calls: Sequence[Call], tools: Sequence[Any], /, **options: Any
+    ) -> list[Result]:
+        """Run the tool's calls."""
+        ...
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the call has made calls in another process."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)  # creating a frozen one takes ten times as long
@@ -111,7 +124,46 @@ class Context(Generic[D]):
         if self._call is not None:
             self._call.may_sync(*accesses)
 
+    async def turn(
+        self,
+        name: str,
+        calls: Iterable[Call],
+        *,
+        tools: Iterable[Any],
+        whole: bool = False,
+        about: Callable[[], str] | None = None,
+    ) -> list[Result]:
+        """Run calls of these tools through this call's own executor.
+
+        They are decided, approved, ordered and recorded like a model's calls, for the same
+        principal and deps. If one waits for an answer, Suspended is raised: do not catch it. The
+        tool then ends, and begins again once there is an answer. Calls that have ended do not run
+        again: their results are those of before. Raises Unknown if the calls differ from those.
+
+        The rest of the tool must be safe to repeat, and must lead to the same calls.
+
+        Args:
+            name: The name of this turn, unique in the call.
+            calls: The calls. Each needs an id, unique in this turn.
+            tools: The tools to allow: names of the executor's tools, or your own tools.
+            whole: Whether code reads the results. They are then complete, or failures.
+            about: Returns text for the person who is asked about one of these calls.
+        """
+        if self._call is None:
+            raise RuntimeError(_NO_EXECUTOR)
+        return await self._call.run_inner(
+            name, tuple(calls), tuple(tools), whole=whole, about=about
+        )
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the tool has made calls before, and begins again in another process."""
+        return self._call is not None and self._call.has_begun
+
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> NoReturn:
         """Refuse a Context inside other types: a model must never be able to send one."""
         raise TypeError("the executor provides the Context. Declare it as a separate parameter")
+
+
+_NO_EXECUTOR = "This Context has no executor. Run the tool through one to use `context.turn`."

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from enum import Enum
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from handrail._values.access import Access, find_effect
-from handrail._values.call import Args, Call
+from handrail._values.call import Call
 from handrail._values.content import is_object
 from handrail._values.decision import (
     ANYONE,
@@ -25,8 +24,7 @@ from handrail._values.decision import (
 )
 from handrail._values.effect import Effect
 from handrail._values.saved import VERSION, Fields, load, save
-from handrail._values.spec import Spec
-from handrail._values.strict_json import canonical, format_value
+from handrail._values.strict_json import format_value
 
 _MAX_CLOCK_DRIFT_SECONDS = 120.0
 """How far the clocks of two machines may differ."""
@@ -119,6 +117,10 @@ class Pending:
     """Whether the call needs approval or a login, or only waits for other calls."""
     added: tuple[Access, ...] = ()
     """The last of ``accesses``, which the tool asked for while it ran: see ``Context.may``."""
+    inner: tuple[Pending, ...] = ()
+    """The waiting calls inside it: see ``Context.turn``."""
+    record: str = ""
+    """Its tool's calls and their results, as JSON text. They do not run again."""
 
     def __post_init__(self) -> None:
         if self.added != self.accesses[len(self.accesses) - len(self.added) :]:
@@ -144,6 +146,11 @@ class Pending:
         start = _START.match(key)
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
         return f"{start[0] if start else 'x'}~{digest}~{self.round}"
+
+    @property
+    def requests(self) -> tuple[Pending, ...]:
+        """This request, and those inside it."""
+        return (self, *[request for inner in self.inner for request in inner.requests])
 
     @property
     def claim_name(self) -> str:
@@ -207,6 +214,8 @@ def write_pending(pending: Pending) -> dict[str, Any]:
         **({} if pending.approves else {"approves": False}),
         "kind": pending.kind,
         **({"added": _write_accesses(pending.added)} if pending.added else {}),
+        **({"inner": [write_pending(one) for one in pending.inner]} if pending.inner else {}),
+        **({"record": pending.record} if pending.record else {}),
     }
 
 
@@ -243,6 +252,8 @@ def read_pending(value: object) -> Pending:
         approves=saved.get("approves", bool),
         kind=_read_kind(saved),
         added=tuple(_read_access(access) for access in saved.items("added")),
+        inner=tuple(read_pending(one) for one in saved.items("inner")),
+        record=saved.text("record"),
     )
 
 
@@ -265,6 +276,8 @@ _OMITTED: Mapping[str, Any] = {
     "notes": [],
     "approves": True,
     "added": [],
+    "inner": [],
+    "record": "",
 }
 """Fields that are omitted if they have these values."""
 
@@ -338,36 +351,3 @@ def _read_origin(value: object) -> Origin | None:
         raise ValueError(f"{format_value(kind)} is not a kind of origin")
     file, line = saved.text("file"), saved.get("line", int)
     return Origin(saved.text("rule"), file, line, kind, saved.text("digest"))
-
-
-def fingerprint(
-    call: Call, spec: Spec, args: Args, accesses: tuple[Access, ...], *, circumstances: str
-) -> str:
-    """Return what an approval is tied to: any other call, spec, access or policy differs in it."""
-    import hashlib  # loads OpenSSL, which only programs with approvals need
-
-    plain_spec = {field.name: _plain(getattr(spec, field.name)) for field in fields(spec)}
-    plain_spec["metadata"] = canonical(dict(spec.metadata)).decode()
-    parts = [
-        call.id,
-        call.name,
-        plain_spec,
-        args.canonical.decode(),
-        [str(access) for access in accesses],
-        circumstances,
-    ]
-    return hashlib.sha256(canonical(parts, "surrogatepass")).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """Return a field of a spec as JSON, the same for equal values."""
-    if isinstance(value, Enum):
-        return value.name
-    several: Any = value
-    if isinstance(value, frozenset):
-        return sorted(several)
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in several.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in several]
-    return value if isinstance(value, str | int | None) else repr(value)

@@ -7,6 +7,7 @@ from contextvars import copy_context
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, cast
+from urllib.parse import unquote
 
 import anyio
 
@@ -104,10 +105,11 @@ class EventStream(Generic[T]):
             self._settle(question, None)
         self._shown.clear()
         async for event in self._feed:
-            if not self._belongs(event):
+            own = self._find_own(event)
+            if own is None:
                 continue
-            self._note_question(event)
-            return cast("StreamEvent[T]", event)
+            self._note_question(own)
+            return cast("StreamEvent[T]", own)
         return await self._last_event()
 
     async def _last_event(self) -> RunResult[T]:
@@ -128,11 +130,21 @@ class EventStream(Generic[T]):
         """The beginning of the keys of the run's turns."""
         return self._executor.turn("", run=self._run.state.run_id).key
 
-    def _belongs(self, event: Any) -> bool:
-        """Whether an event is one of this run, and of a kind that is shown."""
+    def _find_own(self, event: Any) -> Any:
+        """Return an event of this run, of a kind that is shown. One of an inner call is inside."""
         if isinstance(event, _CALL_EVENTS):
-            return event.turn.startswith(self._turns)
-        return isinstance(event, Delta | ArgsDelta | Restart | Reply | InnerEvent)
+            key = event.turn
+            found: Any = event
+            while not key.startswith(self._turns):
+                owner, _, turn = key.rpartition("/")
+                if not turn.startswith("."):  # as the ids of the turns that tools make
+                    return None
+                key, _, call = unquote(owner).rpartition("/")
+                found = InnerEvent(unquote(call.partition("#")[0]), found)
+            return found
+        return (
+            event if isinstance(event, Delta | ArgsDelta | Restart | Reply | InnerEvent) else None
+        )
 
     def _note_question(self, event: Any) -> None:
         """Note that a question is shown now, of this run or of a sub-agent."""

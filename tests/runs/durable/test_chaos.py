@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from anyio import to_thread
@@ -29,7 +30,7 @@ PER_RUN = 10
 
 
 def kill_often(
-    forks: Forks, where: tuple[Path, str], run: str, how: list[str | float]
+    forks: Forks, where: tuple[Path, str], run: str, how: list[str | float], **options: Any
 ) -> list[str | float]:
     """Kill the workers of a run, one after the other, then let one finish it.
 
@@ -38,9 +39,9 @@ def kill_often(
     killed: list[str | float] = []
     for one in how:
         crash, after = (one, 0.0) if isinstance(one, str) else ("", one)
-        if forks.run(*where, run, crash=crash, kill_after=after):
+        if forks.run(*where, run, crash=crash, kill_after=after, **options):
             killed.append(one)
-    assert not forks.run(*where, run)
+    assert not forks.run(*where, run, **options)
     return killed
 
 
@@ -76,7 +77,7 @@ async def test_no_payment_is_doubled_and_no_run_is_lost(
     print(summarize(len(killed), verdicts))  # noqa: T201  the summary of a long run
     named = {one.partition(":")[0] for one in killed if isinstance(one, str)}
     assert {run: seen for run, seen in verdicts.items() if seen.doubled or seen.wrong} == {}
-    assert named == set(DURABLE_POINTS)
+    assert named == set(DURABLE_POINTS) - {"call.recorded"}  # only of calls that tools make
     assert len(killed) >= wanted
     assert any(seen.unknown for seen in verdicts.values())
 

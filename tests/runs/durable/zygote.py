@@ -25,12 +25,13 @@ import anyio
 import crash_points
 from forked import measure_copies
 from handrail import Allow
-from handrail.runs._durable import recorder, segments  # once for all forks
+from handrail.runs._durable import once, recorder, segments  # once for all forks
 from handrail.runs._engine import dbos_connections, dbos_engine, workflows
 from handrail.runs._serving import worker
 from handrail.runs._store import postgres, sqlite
 from handrail.runs.durable import CallQueue, DurableRuns
 from runs.durable.poison import make_poison_agents
+from runs.durable.programs import make_program_agents
 from runs.durable.shop import Ledger, call_once, make_agent
 from runs.durable.slow import make_slow_agents
 
@@ -43,6 +44,7 @@ AGENTS = {
     "wire": make_agent(LEDGER, call_once("wire")),
     **make_slow_agents(LEDGER),
     **make_poison_agents(LEDGER),
+    **make_program_agents(LEDGER),
 }
 SET_UP = sqlite.set_up
 WARM: dict[tuple[str, float], DurableRuns] = {}
@@ -61,7 +63,7 @@ async def work(order: dict[str, Any]) -> None:
         with anyio.fail_after(120):
             while (run := await runs.get(run_id)).status in {"queued", "running", "waiting"}:
                 for pending in await runs.inbox() if run.status == "waiting" else ():
-                    if pending.run_id == run_id:
+                    if pending.run_id.partition("/")[0] == run_id:
                         await runs.answer(pending.id, Allow())
                 await anyio.sleep(POLL)
         if not order["drains"]:
@@ -89,6 +91,20 @@ async def serve(order: dict[str, Any]) -> None:
     await runs.serve(interval=order["interval"], drain_seconds=order["drain"])
 
 
+def spoil(control: str) -> None:
+    """Take a guard away, for a test that must find that."""
+    if control == "no row":
+        recorder.SegmentRecorder._run_once = _run_again  # type: ignore[method-assign]  # noqa: SLF001
+    if control == "no reads":
+        once.Once._add = _keep_result  # type: ignore[method-assign]  # noqa: SLF001
+    if control == "no suspects":
+        workflows.SUSPECT_DEATHS = DEATHS
+    if control == "early release":
+        worker.Worker._stop = _release_early  # type: ignore[method-assign]  # noqa: SLF001
+    if control == "normal sync":
+        sqlite.set_up = dbos_connections.set_up = _sync_less
+
+
 def child(order: dict[str, Any]) -> None:
     if "program" in order:
         path = Path(order["program"])
@@ -98,14 +114,7 @@ def child(order: dict[str, Any]) -> None:
         os._exit(0)
     if order["crash"]:
         crash_points.install(order["crash"])
-    if order["control"] == "no row":
-        recorder.SegmentRecorder._run_once = _run_again  # type: ignore[method-assign]  # noqa: SLF001
-    if order["control"] == "no suspects":
-        workflows.SUSPECT_DEATHS = DEATHS
-    if order["control"] == "early release":
-        worker.Worker._stop = _release_early  # type: ignore[method-assign]  # noqa: SLF001
-    if order["control"] == "normal sync":
-        sqlite.set_up = dbos_connections.set_up = _sync_less
+    spoil(order["control"])
     if order["synced"]:
         os.environ["HANDRAIL_SYNCED"] = order["url"]
     worker.GRACE_SECONDS = order["grace"]
@@ -118,6 +127,10 @@ def child(order: dict[str, Any]) -> None:
 
 async def _run_again(_self: object, _call: object, run: Any) -> Any:
     return await run()
+
+
+async def _keep_result(_self: object, _call: object, result: Any) -> Any:
+    return result
 
 
 async def _release_early(self: Any, seconds: float, _end: object) -> None:

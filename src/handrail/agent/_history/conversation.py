@@ -116,7 +116,8 @@ class Conversation:
         if turn.stop_reason is not None:
             results = tuple([self._end(result, turn.stop_reason) for result in results])
         message = ToolResults(results)
-        pending = [result.pending for result in results if result.pending is not None]
+        open_ = [result.pending for result in results if result.pending is not None]
+        pending = [request for outer in open_ for request in outer.requests]
         self.waiting = results if pending else ()
         keys = {request.key for request in pending}
         self._inner = {key: state for key, state in self._inner.items() if key in keys}
@@ -130,7 +131,7 @@ class Conversation:
         pending = result.pending
         if pending is None:
             return result
-        has_begun = pending.key in self._inner
+        has_begun = pending.key in self._inner or pending.record
         return unknown_result(pending.call) if has_begun else stopped_result(pending.call, reason)
 
     def _find_unused(

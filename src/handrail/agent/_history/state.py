@@ -101,7 +101,7 @@ class RunState(NamedTuple):
 
         A call that was answered and waits behind another one is not among them.
         """
-        own = [result.pending for result in self.waiting if result.pending is not None]
+        own = self._own_requests()
         waiting = (*own, *[pending for state in self._inner_of(own) for pending in state.pending])
         answered = {given.pending_id for given in select_answers(self.answers, waiting)}
         return tuple([pending for pending in waiting if pending.id not in answered])
@@ -114,8 +114,13 @@ class RunState(NamedTuple):
     @property
     def requests(self) -> tuple[Pending, ...]:
         """The calls that have no result yet, answered or not, including those of sub-agents."""
-        own = [result.pending for result in self.waiting if result.pending is not None]
+        own = self._own_requests()
         return (*own, *[pending for state in self._inner_of(own) for pending in state.requests])
+
+    def _own_requests(self) -> list[Pending]:
+        """Return the requests of the run's calls, and of those that their tools made."""
+        own = [result.pending for result in self.waiting if result.pending is not None]
+        return [request for pending in own for request in pending.requests]
 
     def _inner_of(self, own: Iterable[Pending]) -> list[RunState]:
         """Return the states of the sub-agents that work for these calls."""

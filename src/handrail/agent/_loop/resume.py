@@ -34,7 +34,7 @@ class Resumption:
         ]
         first, loaded = open_[0], find_loaded_tools(shorten(talk.messages, talk.shortened))
         self.turn: Turn[Any] = executor.turn(
-            first.turn_id, run=first.run_id, loaded=loaded, **options.for_turn
+            first.turn_id, run=first.run_id, loaded=loaded, answers=answers, **options.for_turn
         )
         self.turn.adopt(*[pending for pending in open_ if pending not in self._ready])
 

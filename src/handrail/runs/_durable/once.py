@@ -26,16 +26,24 @@ NOT_RECORDED = (
 )
 
 
+DIFFERS = (
+    "Not run: before a restart, this was another call, which may have taken effect. Check before "
+    "you call it again."
+)
+
+
 class Once:
     """Runs calls. After a crash, a row without a result means that its call may have taken effect.
 
     Args:
         rows: Records the calls.
         counts: Counts those that may have taken effect.
+        run: The run that the rows belong to.
         group: Which rows belong together. By default, those of a turn.
     """
 
-    def __init__(self, rows: Rows, counts: Counts, group: str | None = None) -> None:
+    def __init__(self, rows: Rows, counts: Counts, run: str, group: str | None = None) -> None:
+        self._run = run
         self._rows = rows
         self._counts = counts
         self._group = group
@@ -68,11 +76,16 @@ class Once:
 
     async def run(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
         """Run a call. One that must not be repeated is recorded before and after."""
-        if call.is_repeatable:
-            return _recordable(call, await run())
+        if call.turn.is_inner:
+            known = await self._find_recorded(call)
+            if known is not None:
+                return known
+        if call.is_repeatable or call.is_replayed:
+            result = _recordable(call, await run())
+            return await self._add(call, result) if call.turn.is_inner else result
         row = IntendedCall(call.key, call.id, call.name, call.parsed.text, None)
         try:
-            is_new = await self._rows.intend(row, call.turn.run_id, self._group or call.turn.id)
+            is_new = await self._rows.intend(row, self._run, self._group_of(call))
         except DatabaseError:
             log.exception("the call %s was not run: it could not be recorded", call.key)
             return call.refuse(NOT_RECORDED, FailureKind.TRANSIENT)
@@ -80,6 +93,39 @@ class Once:
             return await self._find_result(call)
         result = _recordable(call, await run())
         await self._record(call.key, result)
+        return result
+
+    def _group_of(self, call: CheckedCall) -> str:
+        turn = call.turn
+        return self._group or (turn.key if turn.is_inner else turn.id)
+
+    async def _find_recorded(self, call: CheckedCall) -> Result | None:
+        """Return the result of a call that its tool made before a restart, if it is this call.
+
+        Such a tool begins again, so all its calls are recorded, also those that only read.
+        """
+        try:
+            row = await self._rows.find_call(call.key)
+            if row is None:
+                return None
+            if (row.tool, row.args) == (call.name, call.parsed.text):
+                return await self._settle(row, call.turn)
+        except DatabaseError:
+            log.exception("the call %s was not run: its record could not be read", call.key)
+            return call.refuse(NOT_RECORDED, FailureKind.TRANSIENT)
+        self._counts.unknown += 1
+        return call.refuse(DIFFERS, FailureKind.UNKNOWN)
+
+    async def _add(self, call: CheckedCall, result: Result) -> Result:
+        """Record the result of a call that can be repeated, and return it."""
+        if result.pending is not None or _is_cancelled(result):
+            return result
+        row = IntendedCall(call.key, call.id, call.name, call.parsed.text, result.to_json())
+        try:
+            await self._rows.add_result(row, self._run, self._group_of(call))
+        except DatabaseError:
+            log.exception("the result of the call %s was not recorded", call.key)
+            return call.refuse(NOT_RECORDED, FailureKind.TRANSIENT)
         return result
 
     async def _record(self, key: str, result: Result) -> None:
@@ -111,7 +157,7 @@ class CallRecorder:
 
     def __init__(self, database: Database, run: str) -> None:
         rows = Rows(database)
-        self._once = Once(rows, Counts())
+        self._once = Once(rows, Counts(), run)
         self.claimant = run
         self.known = self._once.known
         self.ledger: Ledger = rows.ledger
@@ -130,7 +176,7 @@ class CallRecorder:
 
     async def _run_once(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
         """Run a call. Those of a sub-agent are part of a call that is recorded."""
-        is_own = call.turn.run_id == self.claimant
+        is_own = call.turn.is_inner or call.turn.run_id == self.claimant
         return await (self._once.run(call, run) if is_own else run())
 
 

@@ -19,6 +19,7 @@ from handrail.runs._engine.call_queue import CallQueue
 from handrail.runs._engine.port import Engine
 from handrail.telemetry import continue_trace, read_trace
 
+_CALLS_INSIDE = "Not run: a call on a queue cannot make other calls. Tell the user."
 _PAUSE = 1.0
 """Seconds until a call is queued again whose agent this worker does not have."""
 
@@ -104,9 +105,11 @@ class QueuedCalls:
     async def _run(self, order: CallOrder) -> Result:
         served = self.served[order.agent]
         gate = self.active.gate
-        once = Once(self._rows, self.active.counts, f"queued {order.key}")
+        once = Once(self._rows, self.active.counts, order.run, f"queued {order.key}")
 
         async def run_once(call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
+            if call.turn.is_inner:  # this executor has no policy
+                return call.refuse(_CALLS_INSIDE)
             async with gate.calling():
                 return await once.run(call, run)
 

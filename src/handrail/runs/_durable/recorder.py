@@ -59,7 +59,7 @@ class SegmentRecorder:
         self._is_past_crash = False
         self._is_draining = is_draining
         self.claimant = order.id
-        self._once = Once(rows, queues.active.counts)
+        self._once = Once(rows, queues.active.counts, order.run)
         self._queues = queues
         self._gate = queues.active.gate
         self._agent = order.agent
@@ -125,8 +125,8 @@ class SegmentRecorder:
 
     async def _run_once(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
         """Run a call here, or on its queue."""
-        queue = self._queues.find(call)
-        if queue is None:
+        queue = None if call.is_replayed else self._queues.find(call)
+        if queue is None or call.turn.is_inner:
             async with self._gate.calling():
                 return await self._once.run(call, run)
         self._journal.queued.send(call.id, queue, self._queues.wait_reason(queue))

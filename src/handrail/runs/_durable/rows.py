@@ -145,6 +145,26 @@ class Rows:
         )
         reach("call.stored")
 
+    async def add_result(self, row: IntendedCall, run: str, turn: str) -> None:
+        """Record a call with its result, unless there is a record of it."""
+        await self._write(
+            self._add("call", ":key, :run, :turn, :call, :tool, :args, :now, :result"),
+            key=row.key,
+            run=run,
+            turn=turn,
+            call=row.call_id,
+            tool=row.tool,
+            args=row.args,
+            now=time.time(),
+            result=row.result,
+        )
+        reach("call.recorded")
+
+    async def find_call(self, key: str) -> IntendedCall | None:
+        """Return the row of a call."""
+        rows = await self._read(f"{_CALLS} WHERE key = :key", key=key)
+        return IntendedCall(*rows[0]) if rows else None
+
     async def result_of(self, key: str) -> str | None:
         """Return the recorded result of a call."""
         rows = await self._read("SELECT result FROM handrail_call WHERE key = :key", key=key)

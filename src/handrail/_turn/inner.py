@@ -1,0 +1,204 @@
+"""Inner calls: a tool makes them through its own executor, which records them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import anyio
+
+from handrail._collection.toolset import Toolset
+from handrail._definition.tool import AnyTool
+from handrail._turn.record import EMPTY, Record
+from handrail._turn.turn import Turn
+from handrail._values.call import Call
+from handrail._values.errors import Suspended, Unknown
+from handrail._values.pending import Pending
+from handrail._values.result import Result, read_result, write_result
+from handrail._values.saved import save
+from handrail._values.strict_json import canonical, clip
+
+
+class InnerCall(NamedTuple):
+    """An inner call and its result, which may be pending."""
+
+    call: Call
+    result: Result
+
+
+class InnerCalls:
+    """One call's inner calls, by turn.
+
+    When the tool begins again, they are answered from here. In another process, they are read from
+    the pending call.
+
+    Args:
+        outer: The call whose tool makes them.
+        turn: Its turn.
+        view: Its tools.
+        key: Its key. It is the id of the run that the inner turns belong to.
+    """
+
+    def __init__(self, outer: Record, turn: Turn[Any], view: Any, key: str) -> None:
+        self._outer = outer
+        self._turn = turn
+        self._view = view
+        self._key = key
+        self._owners: dict[tuple[str, ...], Any] = {}
+        waiting = None if outer.answered is None else outer.answered[0]
+        self._turns = {} if waiting is None else read_record(waiting)
+
+    async def run(
+        self, name: str, calls: Sequence[Call], tools: Sequence[AnyTool | str], **options: Any
+    ) -> list[Result]:
+        """Return a turn's results: recorded ones, or new ones."""
+        known, turn = self._turns.get(name), self._make_turn(name, tools, **options)
+        if known is not None:
+            _check_same(known, calls)
+            results = await self._resume(turn, known)
+        else:
+            results = await _run_all(turn, calls)
+        if turn.stop_reason is not None:
+            self._turn.close(turn.stop_reason)
+        self._turns[name] = list(map(InnerCall, calls, results))
+        if any(result.pending is not None for result in results):
+            raise Suspended("A call inside it waits for an answer.")
+        return results
+
+    async def _resume(self, turn: Turn[Any], known: Sequence[InnerCall]) -> list[Result]:
+        """Run the pending calls with an answer, or without need for one."""
+        results, answers = [inner.result for inner in known], self._turn.options.answers
+        open_ = [result.pending for result in results if result.pending is not None]
+        open_.sort(key=attrgetter("position"))
+        ready = [one for one in open_ if one.id in answers or one.kind == "waiting"]
+        keys = {one.key for one in open_}
+        turn.adopt(*[one for one in open_ if one not in ready])
+        for one in ready:
+            after = tuple([key for key in one.after if key in keys])  # the others have ended
+            turn.answer(replace(one, after=after), answers.get(one.id))
+        ran = await _results_of(turn)
+        new = {one.id: result for one, result in zip(ready, ran, strict=True)}
+        return [new.get(one.pending.id, one) if one.pending else one for one in results]
+
+    def _make_turn(
+        self,
+        name: str,
+        tools: Sequence[AnyTool | str],
+        *,
+        whole: bool,
+        about: Callable[[], str] | None,
+    ) -> Turn[Any]:
+        """Begin a turn with these tools, for the same principal and deps."""
+        names = tuple([one for one in tools if isinstance(one, str)])
+        own = [one for one in tools if not isinstance(one, str)]
+        owner, outer = self._owners.get(names), self._turn
+        if owner is None:
+            view = self._view.restrict(names, None)
+            owner = self._owners[names] = outer.owner.restrict(view)
+        made = outer.options._replace(
+            known=EMPTY, loaded=frozenset(names), outer=self._outer, whole=whole, about=about
+        )
+        turn: Turn[Any] = Turn(owner, _INNER + name, self._key, made)
+        if own:
+            turn.tools = Toolset.join((turn.tools, Toolset(*own)))
+        if outer.is_closed:
+            turn.cancel()
+        return turn
+
+    def describe(self) -> tuple[tuple[Pending, ...], str]:
+        """Return the pending calls, and the record as text, for the outer call's request."""
+        every = [inner.result.pending for turn in self._turns.values() for inner in turn]
+        record = {name: [_write(inner) for inner in turn] for name, turn in self._turns.items()}
+        return tuple([pending for pending in every if pending is not None]), save(record)
+
+
+_INNER = "."
+"""Inner turn ids begin with this. Sub-agents number their turns."""
+
+
+async def _run_all(turn: Turn[Any], calls: Sequence[Call]) -> list[Result]:
+    """Run calls. One alone runs in the caller's task, which costs less."""
+    if len(calls) == 1:
+        turn.add(*calls, contexts=(copy_context(),), in_callers=True)
+        return [await turn.run(calls[0])]
+    turn.add(*calls)
+    return await _results_of(turn)
+
+
+async def _results_of(turn: Turn[Any]) -> list[Result]:
+    """Return a turn's results. Cancelling this cancels its calls, and waits for them."""
+    try:
+        return await turn.results()
+    except BaseException as error:
+        turn.cancel()
+        if not isinstance(error, GeneratorExit):  # else nothing can be awaited
+            with anyio.CancelScope(shield=True):
+                await turn.ended()
+        raise
+
+
+def _check_same(known: Sequence[InnerCall], calls: Sequence[Call]) -> None:
+    """Raise Unknown unless these are the recorded calls."""
+    before, now = ([_identify(call) for call in each] for each in ([i.call for i in known], calls))
+    if before == now:
+        return
+    pairs = zip(before, now, strict=False)
+    was, is_ = next((pair for pair in pairs if pair[0] != pair[1]), (before[-1:], now[-1:]))
+    raise Unknown(_DIFFERS.format(clip(str(was)), clip(str(is_))))
+
+
+def _identify(call: Call) -> tuple[str, str, str]:
+    return call.id, call.name, normalize_args(call.args)
+
+
+def normalize_args(args: object) -> str:
+    """Return arguments as text: equal ones give equal text."""
+    if isinstance(args, str):
+        try:
+            args = json.loads(args)
+        except ValueError:
+            return str(args)
+    try:
+        return canonical(args).decode()
+    except (TypeError, ValueError):
+        return repr(args)
+
+
+def _write(inner: InnerCall) -> list[Any]:
+    call, result = inner
+    is_open = result.pending is not None
+    return [
+        call.id,
+        call.name,
+        normalize_args(call.args),
+        None if is_open else write_result(result),
+    ]
+
+
+def read_record(waiting: Pending) -> dict[str, list[InnerCall]]:
+    """Return a pending call's record. Raises ValueError if it is damaged."""
+    if not waiting.record:
+        return {}
+    open_ = {(one.turn_id, one.position): one for one in waiting.inner}
+    turns: dict[str, list[InnerCall]] = {}
+    for name, saved in json.loads(waiting.record).items():
+        made: list[InnerCall] = []
+        turns[name] = made
+        for position, (id_, called, args, result) in enumerate(saved):
+            if result is None:
+                pending = open_[_INNER + name, position]
+                ended = Result(id_, "", pending=pending)
+            else:
+                ended = read_result(result)
+            made.append(InnerCall(Call(called, args, id_), ended))
+    return turns
+
+
+_DIFFERS = (
+    "It began again and did not repeat its calls: it made {} where it had made {} before. Its "
+    "earlier calls may have taken effect."
+)

@@ -1,0 +1,207 @@
+"""Find what will fail in a program, before it makes its first call."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+MAX_CHARS = 100_000
+"""Characters of a program."""
+_MAX_FINDINGS = 10
+_FENCE = re.compile(r"\A\s*```[a-zA-Z]*\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_FATAL = frozenset(
+    {"invalid-syntax", "unresolved-import", "unresolved-reference", "unused-awaitable"}
+)
+_ABOUT_CALLS = frozenset(
+    {
+        "invalid-argument-type",
+        "missing-argument",
+        "unknown-argument",
+        "too-many-positional-arguments",
+        "parameter-already-assigned",
+    }
+)
+_OF_FUNCTION = re.compile(r"function `(\w+)`")
+_WRONG_TYPE = re.compile(
+    r"found `"
+    r"(Literal\[[^,\]]*\]|str|int|float|bool|None|bytes|set\[.*|CoroutineType.*|def .*|\(.*)`$"
+)
+"""The end of a finding about an argument that has one plain type."""
+_FINE: tuple[str, ...] = ("`return` statement outside of a function", "__future__")
+_MODULES = (
+    "asyncio base64 collections copy csv dataclasses datetime decimal functools hashlib itertools "
+    "json math os pathlib random re sys time typing unicodedata"
+)
+"""Modules that a program can import."""
+_OFFERED = f"The modules are {', '.join(_MODULES.split())}."
+
+
+class ProgramText(NamedTuple):
+    """A program as it will run."""
+
+    code: str
+    last: str
+    """The name that the last statement assigns, whose value is returned; or empty."""
+    problems: tuple[str, ...]
+    """What will fail, each with its line."""
+    uses_time: bool = False
+
+
+def read_source(text: str, functions: Collection[str]) -> ProgramText:
+    """Return a program without its Markdown fence, and what its syntax tree shows."""
+    fenced = _FENCE.match(text)
+    code = fenced[1] if fenced else text
+    if len(code) > MAX_CHARS:
+        return ProgramText(code, "", (f"The program has more than {MAX_CHARS:,} characters.",))
+    try:
+        tree = compile(code, "main.py", "exec", _FLAGS)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or 1
+        return ProgramText(code, "", (f"line {line}: {getattr(error, 'msg', error)}",))
+    try:
+        problems = tuple(_find_problems(tree, functions))
+    except RecursionError:
+        problems = ("The program is nested too deeply.",)
+    uses_time = re.search(r"\b(time|datetime)\b", code) is not None
+    return ProgramText(code, _last_name(tree), problems[:_MAX_FINDINGS], uses_time)
+
+
+_FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+
+
+def _last_name(tree: Any) -> str:
+    last = tree.body[-1] if tree.body else None
+    targets: list[Any] = []
+    if isinstance(last, ast.Assign):
+        targets = last.targets
+    elif isinstance(last, ast.AnnAssign | ast.AugAssign):
+        targets = [last.target]
+    return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+
+
+def _find_problems(tree: ast.AST, functions: Collection[str]) -> Iterator[str]:
+    """Yield what fails only when it is reached, and calls that are never awaited."""
+    for node in ast.walk(tree):
+        why = _why_fails(node)
+        if why:
+            yield f"line {getattr(node, 'lineno', 1)}: {why}"
+    for name, line in _find_dropped(tree, functions):
+        yield f"line {line}: {name}(...) is never awaited: write `await {name}(...)`"
+
+
+def _why_fails(node: ast.AST) -> str:  # noqa: C901, PLR0911, PLR0912  one case for each construct
+    match node:
+        case ast.Call(func=ast.Attribute(attr="gather"), keywords=[_, *_]):
+            return "asyncio.gather takes no keywords here: catch exceptions in each coroutine"
+        case ast.Call(func=ast.Attribute(attr="dumps"), keywords=words) if _has(words, "default"):
+            return "json.dumps has no `default` here: make plain values first"
+        case ast.Call(func=ast.Name("dataclass"), keywords=words) if _has(words, "order"):
+            return "dataclass has no `order` here: sort with a key"
+        case ast.ImportFrom(module="dataclasses", names=names) if _imports(names, "asdict"):
+            return "there is no asdict here: make a dict of the fields"
+        case ast.ImportFrom(module="typing", names=names) if _imports(names, "TypedDict"):
+            return "there is no TypedDict here: use dict"
+        case ast.Attribute(attr="__cause__" | "__context__"):
+            return "exceptions have no __cause__ here"
+        case ast.Attribute(attr="maketrans"):
+            return "there is no maketrans here: use replace"
+        case ast.Attribute(value=ast.Name("os"), attr="environ"):
+            return "there is no environment here"
+        case ast.Call(func=ast.Name("next"), args=[ast.GeneratorExp(), *_]):
+            return "a generator expression is no iterator here: write `[...][0]`"
+        case ast.Call(func=ast.Name("open")):
+            return "there are no files here: use the functions"
+        case ast.Call(func=ast.Name("bytes"), args=[ast.List() | ast.Tuple()]):
+            return "bytes takes no list here: encode a str"
+        case ast.Call(func=ast.Attribute(attr="sub"), args=[_, ast.Lambda(), *_]):
+            return "re.sub takes no function here: replace each match in a loop"
+        case ast.FunctionDef(name="__lt__" | "__gt__" | "__le__" | "__ge__"):
+            return "classes cannot define an order here: sort with a key"
+        case _:
+            return ""
+
+
+def _has(words: list[ast.keyword], name: str) -> bool:
+    return any(word.arg == name for word in words)
+
+
+def _imports(names: list[ast.alias], name: str) -> bool:
+    return any(one.name == name for one in names)
+
+
+def _find_dropped(tree: ast.AST, functions: Collection[str]) -> Iterator[tuple[str, int]]:
+    """Yield the functions and lines of calls whose coroutine is certainly not awaited."""
+    read = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    defined = {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+
+    dropped: list[ast.expr] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=value):
+                dropped.append(value)
+            case ast.Assign(targets=[ast.Name(target)], value=value) if target not in read:
+                dropped.append(value)
+            case ast.Call(func=ast.Name(name), args=args, keywords=words) if name in functions:
+                dropped += [*args, *[word.value for word in words]]
+            case _:
+                pass
+    for value in dropped:
+        match value:
+            case ast.Call(func=ast.Name(name)) if name in functions and name not in defined:
+                yield name, value.lineno
+            case _:
+                pass
+
+
+def read_findings(text: str, functions: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return those findings of the type check that mean that a program will fail."""
+    try:
+        found: list[dict[str, Any]] = json.loads(text)
+    except ValueError:
+        return (text[:500],)
+    return tuple([_describe(one) for one in found if _is_fatal(one, functions)])[:_MAX_FINDINGS]
+
+
+def _is_fatal(finding: Mapping[str, Any], functions: Mapping[str, Any]) -> bool:
+    rule, message = str(finding.get("name")), str(finding.get("message"))
+    if rule in _FATAL:
+        return not any(fine in message for fine in _FINE)
+    if rule == "unresolved-attribute":
+        return message.startswith("Module `")
+    if rule == "invalid-argument-type" and not _WRONG_TYPE.search(message):
+        return False  # one of several types, as the check guesses them, may be the right one
+    if rule in _ABOUT_CALLS:
+        named = _OF_FUNCTION.search(message)
+        return named is not None and named[1] in functions
+    return False
+
+
+def _describe(finding: Mapping[str, Any]) -> str:
+    place: Any = finding.get("location") or {}
+    message = str(finding.get("message"))
+    more = f" {_OFFERED}" if finding.get("name") == "unresolved-import" else ""
+    return f"line {place.get('row', 1)}: {message}{more}"
+
+
+def mark_line(code: str, start: int, end: int) -> str:
+    """Return the part of a program around its waiting expression, with that line marked."""
+    before = code.encode()[:start].decode(errors="replace").count("\n")
+    after = code.encode()[: max(start, end - 1)].decode(errors="replace").count("\n")
+    lines = code.split("\n")
+    first, last = max(0, before - _AROUND), min(len(lines), after + _AROUND + 1)
+    shown = [
+        f"{'→' if before <= number <= after else ' '} {number + 1:>3} {lines[number][:_WIDTH]}"
+        for number in range(first, last)
+    ]
+    return "\n".join(shown)
+
+
+_AROUND = 12
+_WIDTH = 160

@@ -1,0 +1,118 @@
+"""Calls of a program: their arguments from Python, and their outcomes as Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, NamedTuple
+
+from handrail import Call, File, Image, Result
+from handrail.programs._stubs import Function
+
+_KINDS = {
+    "bad_args": "ValueError",
+    "denied": "PermissionError",
+    "timeout": "TimeoutError",
+    "unknown_tool": "NameError",
+}
+"""The nearest builtin exception for a kind of failure. The others are a RuntimeError."""
+_COROUTINE = re.compile(r"<coroutine [\w.()]+>")
+_MAX_DEPTH = 50
+_MAX_SHOWN_CALLS = 50
+_MAX_SHOWN_CHARS = 200
+
+
+def bind_args(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by the tool's names, as JSON. Raises TypeError."""
+    name, names = function.name, list(function.parameters)
+    if len(args) > function.positional:
+        most = function.positional
+        raise TypeError(f"{name}() takes {most} positional arguments, and {len(args)} were given")
+    given = dict(zip(names, args, strict=False))
+    own = {original: written for written, original in function.parameters.items()}
+    for key, value in kwargs.items():
+        written = key if key in function.parameters else own.get(key, key)
+        if written in given:
+            raise TypeError(f"{name}() got two values for {key!r}")
+        given[written] = value
+    for key, value in given.items():
+        check_json(value, f"{name}({key}=...)")
+    return {function.parameters.get(key, key): value for key, value in given.items()}
+
+
+def check_json(value: Any, where: str, depth: int = 0) -> None:  # noqa: C901  one case for each kind
+    """Raise TypeError for a value that JSON cannot represent, or that was not awaited."""
+    if depth > _MAX_DEPTH:
+        raise TypeError(f"{where} is nested too deeply")
+    several: Any = value
+    match value:
+        case str() if _COROUTINE.search(value):
+            raise TypeError(f"{where} is a coroutine: await it first")
+        case float() if not isfinite(value):
+            raise TypeError(f"{where} must be finite, not {value}")
+        case list():
+            for item in several:
+                check_json(item, where, depth + 1)
+        case dict():
+            if not all(type(key) is str for key in several):
+                raise TypeError(f"{where} has a key that is no string")
+            for item in several.values():
+                check_json(item, where, depth + 1)
+        case str() | float() | int() | None:
+            pass
+        case _:
+            raise TypeError(f"{where} must be JSON, not {type(value).__name__}")
+
+
+def to_outcome(result: Result) -> dict[str, Any]:
+    """Return a result as the interpreter takes it: a value, or an exception."""
+    failure = result.failure
+    if failure is not None:
+        kind = failure.kind.value
+        return _raise(_KINDS.get(kind, "RuntimeError"), f"[{kind}] {failure.message}")
+    media = [part for part in result.parts if isinstance(part, Image | File)]
+    if media:
+        refer = enumerate(media)
+        parts = [_describe_media(part, make_ref(result.call_id, n)) for n, part in refer]
+        return {"return_value": {"text": result.text, "parts": parts}}
+    return {"return_value": result.text if result.data is None else json.loads(result.data)}
+
+
+def _raise(kind: str, message: str) -> dict[str, Any]:
+    return {"exc_type": kind, "message": message}
+
+
+def make_ref(call_id: str, number: int) -> str:
+    """Return the name of an image or file, which a program can return."""
+    return f"{call_id}#{number}"
+
+
+def _describe_media(part: Image | File, ref: str) -> dict[str, Any]:
+    return {"media_type": part.media_type, "bytes": len(part.data), "ref": ref}
+
+
+class RanCall(NamedTuple):
+    """A call that a program made, and its result."""
+
+    call: Call
+    result: Result
+
+    def __str__(self) -> str:
+        args: Any = self.call.args
+        listed = ", ".join(f"{key}={value!r}" for key, value in args.items())
+        failure = self.result.failure
+        outcome = "done" if failure is None else f"[{failure.kind.value}] {failure.message}"
+        return f"{_clip(f'{self.call.name}({listed})')}: {_clip(outcome)}"
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…"
+
+
+def list_calls(ran: Sequence[RanCall]) -> str:
+    """Return calls and their outcomes as lines."""
+    lines = [f"- {one}" for one in ran[:_MAX_SHOWN_CALLS]]
+    left = len(ran) - len(lines)
+    return "\n".join([*lines, *([f"- and {left} more"] if left else [])])

@@ -1,0 +1,258 @@
+"""One program: it runs to its next wait, makes its calls, and goes on with their results."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from time import perf_counter, time
+from typing import Any, NamedTuple
+
+from anyio import to_thread
+
+from handrail import READ, Access, Call, Context, FailureKind, Result, ToolFailed, Transient, tool
+from handrail.programs._checking import ProgramText, mark_line, read_findings, read_source
+from handrail.programs._monty import (
+    Crashed,
+    Ended,
+    Rejected,
+    Session,
+    Settings,
+    Step,
+    Stopped,
+    Waits,
+)
+from handrail.programs._outcomes import RanCall, bind_args, to_outcome
+from handrail.programs._report import (
+    Printed,
+    describe_end,
+    describe_failure,
+    describe_refusal,
+    find_media,
+    make_result,
+)
+from handrail.programs._stubs import Function
+
+_MAX_CHECKED = 1_000
+"""Programs that were checked, and need no second check."""
+_checked: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramLimits:
+    """What one program can use."""
+
+    calls: int = 100
+    """Calls of functions."""
+    seconds: float = 600.0
+    """Seconds of the program and its calls together, without the time that people take."""
+    cpu_seconds: float = 5.0
+    """Seconds that the program computes between two calls."""
+    memory: int = 64_000_000
+    """Bytes."""
+    result_chars: int = 8_000_000
+    """Characters of all results together."""
+    printed_chars: int = 4_000
+    """Characters of what it prints that the model reads."""
+
+
+class ProgramFunctions(NamedTuple):
+    """The functions that programs can call."""
+
+    functions: Mapping[str, Function]
+    stubs: str
+    """The functions for the type check."""
+    limits: ProgramLimits
+
+
+class _Round(NamedTuple):
+    """Calls that a program waited for, and what it got."""
+
+    calls: Waits
+    outcomes: Mapping[int, Any]
+
+
+class Program:
+    """One run of a program."""
+
+    def __init__(self, offer: ProgramFunctions, text: str, context: Context) -> None:
+        self._offer = offer
+        self._context = context
+        self._source: ProgramText = read_source(text, offer.functions)
+        self._printed = Printed(offer.limits.printed_chars)
+        self._rounds: list[_Round] = []
+        self._ran: list[RanCall] = []
+        self._seconds = 0.0
+        self._read = 0
+        self._session: Session | None = None
+        self._now = _EPOCH
+        self._names = tuple([one.spec.name for one in offer.functions.values()])
+
+    async def run(self) -> Result:
+        """Run the program. Raises ToolFailed if it fails, Suspended if a call waits."""
+        if self._source.problems:
+            raise ToolFailed(describe_refusal(self._source.problems))
+        if self._source.uses_time:
+            self._now = await self._find_time()
+        try:
+            ended = await self._run_to_end()
+        finally:
+            if self._session is not None:
+                self._session.close()
+        unknown = [one for one in self._ran if _is_unknown(one.result)]
+        text = describe_end(ended.value, self._printed.text, ended.dropped, unknown)
+        return make_result(self._context.call_id, text, find_media(ended.value, self._ran))
+
+    async def _run_to_end(self) -> Ended:
+        step = await self._begin()
+        while isinstance(step, Waits):
+            outcomes = await self._call(step)
+            self._rounds.append(_Round(step, outcomes))
+            step = await self._go_on(outcomes)
+        if isinstance(step, Ended):
+            return step
+        assert isinstance(step, Stopped)  # noqa: S101  the only one left
+        raise self._fail(step.error)
+
+    async def _begin(self) -> Step:
+        """Check the program, and run it to its first wait."""
+        key = (self._source.code, self._offer.stubs)
+        is_checked = key in _checked
+        self._session = session = self._make_session(None if is_checked else self._offer.stubs)
+        try:
+            step = await self._step(session.start, retry=True)
+        except Crashed:
+            session.close()
+            self._session = session = self._make_session(None)
+            step = await self._step(session.start)
+        if isinstance(step, Rejected):
+            problems = read_findings(step.findings, self._offer.functions)
+            if problems and not self._context.has_begun:
+                raise ToolFailed(describe_refusal(problems))
+            step = await self._step(session.start_unchecked)
+        _checked[key] = None
+        while len(_checked) > _MAX_CHECKED:
+            _checked.popitem(last=False)
+        return step
+
+    async def _go_on(self, outcomes: Mapping[int, Any]) -> Step:
+        """Give the program the outcomes of its calls. If its worker was lost, begin again, once."""
+        assert self._session is not None  # noqa: S101  it waits
+        try:
+            return await self._step(partial(self._session.settle, outcomes), retry=True)
+        except Crashed:
+            self._session.close()
+        self._printed = Printed(self._offer.limits.printed_chars)
+        self._session = session = self._make_session(None)
+        step = await self._step(session.start)
+        for done in self._rounds:
+            if not isinstance(step, Waits) or step.calls != done.calls.calls:
+                return Stopped("RuntimeError: the program did not repeat itself")
+            step = await self._step(partial(session.settle, done.outcomes))
+        return step
+
+    async def _step(self, work: Callable[[], Step], *, retry: bool = False) -> Step:
+        """Run the program in a thread, to its next wait. If this is cancelled, its worker ends."""
+        session: Any = self._session
+        is_left = False
+
+        def run() -> Step:
+            try:
+                return work()
+            finally:
+                if is_left:
+                    session.close()
+
+        began = perf_counter()
+        try:
+            return await to_thread.run_sync(run, abandon_on_cancel=True)
+        except TimeoutError:
+            raise Transient("Not run: too many programs run at the same time.") from None
+        except Crashed as error:
+            if retry:
+                raise
+            return Stopped(f"The program was stopped: {error}")
+        except BaseException:
+            is_left, self._session = True, None
+            session.kill()
+            raise
+        finally:
+            self._seconds += perf_counter() - began
+
+    async def _call(self, waits: Waits) -> dict[int, Any]:
+        """Make the calls that the program waits for, and return their outcomes."""
+        functions, limits = self._offer.functions, self._offer.limits
+        if self._seconds > limits.seconds:
+            raise self._fail(f"TimeoutError: it ran longer than {limits.seconds:g} seconds")
+        calls = [
+            Call(functions[name].spec.name, args, id=f"p{number}")
+            for number, name, args in waits.calls
+        ]
+        results = await self._context.turn(
+            str(len(self._rounds) + 1),
+            calls,
+            tools=self._names,
+            whole=True,
+            about=partial(mark_line, self._source.code, waits.start, waits.end),
+        )
+        self._ran += map(RanCall, calls, results)
+        self._seconds += max([result.seconds or 0.0 for result in results], default=0.0)
+        pairs = zip(waits.calls, results, strict=True)
+        return {number: self._read_result(result) for (number, *_), result in pairs}
+
+    def _read_result(self, result: Result) -> dict[str, Any]:
+        """Return the outcome of a call, unless the program has read too much."""
+        self._read += len(result.text if result.data is None else result.data)
+        most = self._offer.limits.result_chars
+        if self._read > most:
+            why = f"the call ran, but the program has read more than {most:,} characters"
+            return {"exc_type": "MemoryError", "message": why}
+        return to_outcome(result)
+
+    def _make_session(self, stubs: str | None) -> Session:
+        limits, functions = self._offer.limits, self._offer.functions
+        settings = Settings(
+            self._source.code,
+            stubs,
+            self._now,
+            limits.memory,
+            limits.cpu_seconds,
+            limits.calls,
+            self._source.last,
+        )
+
+        def bind(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+            return bind_args(functions[name], args, kwargs)
+
+        return Session(settings, frozenset(functions), bind, self._printed)
+
+    async def _find_time(self) -> datetime:
+        """Return when the program began first. The clock is a call, so that it is recorded."""
+        clock = Call(_read_clock.spec.name, {}, id="clock")
+        [result] = await self._context.turn("clock", [clock], tools=[_read_clock])
+        if result.failure is not None or result.data is None:
+            return _EPOCH
+        return datetime.fromtimestamp(float(result.data), UTC)
+
+    def _fail(self, error: str) -> ToolFailed:
+        return ToolFailed(describe_failure(error, self._printed.text, self._ran))
+
+
+def _is_unknown(result: Result) -> bool:
+    return result.failure is not None and result.failure.kind is FailureKind.UNKNOWN
+
+
+def _touch_nothing() -> tuple[Access, ...]:
+    return ()
+
+
+@tool(name="program_clock", effect=READ, touches=_touch_nothing)
+def _read_clock() -> float:
+    """Return the time at which a program begins."""
+    return time()
+
+
+_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+"""The time in programs that do not read it."""

@@ -1,0 +1,100 @@
+"""The tool that runs programs, and which tools are functions in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from handrail import READ, Access, Context, Exposure, Result, Tool, Toolset, tool
+from handrail.programs._program import Program, ProgramFunctions, ProgramLimits
+from handrail.programs._report import DESCRIPTION
+from handrail.programs._stubs import Stubs, make_functions
+
+AnyFunction = Tool[..., Any] | Callable[..., Any]
+_FOREVER = float("inf")
+_NO_LIMITS = ProgramLimits()
+USE = "program"
+"""The key of a spec's metadata: ``only`` for programs only, ``also`` for both, or ``never``."""
+
+
+def program_tool(
+    functions: Toolset | Iterable[AnyFunction],
+    *,
+    name: str = "run_program",
+    limits: ProgramLimits = _NO_LIMITS,
+) -> Tool[..., Any]:
+    """Return a tool that runs a Python program whose functions are these tools.
+
+    Each call in a program is a call of the executor that runs the program, which must have these
+    tools: it is checked, decided, approved, ordered and recorded like a model's call. If one needs
+    approval later, the program waits, also in another process.
+
+    Args:
+        functions: The tools that a program can call.
+        name: The name of the tool.
+        limits: What one program can use.
+    """
+    tools = functions if isinstance(functions, Toolset) else Toolset(*functions)
+    callable_ = make_functions([one.spec for one in tools])
+    stubs = Stubs(callable_.values())
+    offer = ProgramFunctions(callable_, stubs.checked, limits)
+    effect = max([function.spec.effect for function in callable_.values()], default=READ)
+
+    @tool(
+        name=name,
+        description=DESCRIPTION + stubs.text,
+        effect=effect,
+        touches=_touch_program,
+        headline=_headline,
+        exclusive=effect != READ,
+        timeout=_FOREVER,
+        replays=True,
+    )
+    async def run_program(code: str, context: Context) -> Any:
+        """Run a program.
+
+        Args:
+            code: The program: Python, without a Markdown fence.
+            context: The context of the call.
+        """
+        result: Result = await Program(offer, code, context).run()
+        return result
+
+    return run_program
+
+
+def with_programs(
+    tools: Toolset | Iterable[AnyFunction],
+    *,
+    name: str = "run_program",
+    limits: ProgramLimits = _NO_LIMITS,
+) -> Toolset:
+    """Return these tools with one that runs programs.
+
+    A tool says in its metadata how it is used: ``{"program": "only"}``, ``"also"`` or ``"never"``.
+    By default, tools that only read and declare what they return can be called in programs too.
+    """
+    given = tools if isinstance(tools, Toolset) else Toolset(*tools)
+    functions = [one for one in given if _find_use(one) in ("only", "also")]
+    kept = [_hide(one) if _find_use(one) == "only" else one for one in given]
+    return Toolset(*kept, program_tool(functions, name=name, limits=limits))
+
+
+def _find_use(one: Tool[..., Any]) -> object:
+    spec = one.spec
+    is_plain = spec.effect == READ and spec.output_schema is not None
+    return spec.metadata.get(USE, "also" if is_plain else "never")
+
+
+def _hide(one: Tool[..., Any]) -> Tool[..., Any]:
+    return replace(one, spec=replace(one.spec, exposure=Exposure.HIDDEN))
+
+
+def _touch_program(code: str) -> Access:  # noqa: ARG001  as the tool's parameters
+    return Access(READ, "program:")
+
+
+def _headline(code: str) -> str:
+    lines = code.strip().count("\n") + 1
+    return f"Run a program of {lines} line{'s' * (lines != 1)}"
