@@ -191,7 +191,7 @@ class _Asker(NamedTuple):
     @property
     def approver(self) -> Approver | None:
         """Answers its approval requests, if anything does."""
-        return self.world.find_approver(self.running.turn)
+        return self.world.find_approver(self.running.record.turn)
 
     async def may(self, *accesses: Access) -> None:
         """Let the tool access more, or raise."""
@@ -210,7 +210,7 @@ class _Asker(NamedTuple):
         running, record = self.running, self.running.record
         if record.inner_calls is None:
             key = running.checked.key
-            record.inner_calls = InnerCalls(record, running.turn, running.view, key)
+            record.inner_calls = InnerCalls(record, running.record.turn, running.record.view, key)
         return await record.inner_calls.run(name, calls, tools, **options)
 
     @property

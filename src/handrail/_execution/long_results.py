@@ -27,7 +27,7 @@ def fit_result(
     running: RunningCall, result: Result, limits: LongResults, listeners: Listeners
 ) -> Result:
     """Return a result that is truncated if it is too long, with notes on its call."""
-    if running.turn.options.whole:
+    if running.record.turn.options.whole:
         return _check_whole(result)
     checked = running.checked
     spec = checked.spec

@@ -179,7 +179,7 @@ class Pipeline:
         """Let a running call access more: see ``Context.may``."""
         if not self.ordering.is_started(running):
             raise RuntimeError("`may` was called after its call had ended.")
-        if running.record.stopped or running.turn.is_closed:
+        if running.record.stopped or running.record.turn.is_closed:
             raise Refused(_STOPPED)
         await self.restarts.may(running, accesses)
 
