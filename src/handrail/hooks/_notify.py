@@ -7,6 +7,7 @@ import logging
 import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from anyio import to_thread
@@ -59,4 +60,6 @@ def _post(url: str, body: dict[str, str], timeout: float) -> None:
         with urllib.request.urlopen(request, timeout=timeout):  # noqa: S310  checked
             pass
     except (OSError, ValueError, HTTPException) as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it is an open response, too
         _log.warning("the webhook for approvals failed: %s", type(error).__name__)
