@@ -15,7 +15,7 @@ MAX_SECONDS = 1
 DECIDES = """
     from handrail import Call, Executor, Toolset, tool
     from handrail.policy import Rulebook, builtin_rules
-    from handrail.policy._consequences import consequences
+    from handrail.policy._consequences import consequences, program_text
 
     @tool
     async def bash(command: str) -> str:
@@ -23,7 +23,7 @@ DECIDES = """
         return command
 
     if not judged:
-        consequences._LIST = re.compile(r'''\\[\\s*(?:(['"])[^'"\\n]*\\1\\s*,?\\s*)+\\]''')
+        program_text._LIST = re.compile(r'''\\[\\s*(?:(['"])[^'"\\n]*\\1\\s*,?\\s*)+\\]''')
         consequences._TASKS = re.compile(r"(?:\\w+[:_-])*(?:deploy|publish)")
     limit()
     for mode in ("plan", "ask", "edits", "open"):
