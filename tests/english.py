@@ -106,7 +106,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "console": (10, 6),
     "docs/cli": (20, 17),
     "docs/coding": (18, 18),
-    "docs/concepts": (26, 19),
+    "docs/concepts": (18, 11),
     "docs/contributing": (22, 17),
     "docs/decisions": (24, 21),
     "docs/frameworks": (10, 10),
