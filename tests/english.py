@@ -114,7 +114,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "docs/guides": (18, 20),
     "docs/index.md": (9, 4),
     "docs/models": (23, 13),
-    "docs/production": (26, 20),
+    "docs/production": (16, 11),
     "docs/reference": (18, 14),
     "docs/why": (12, 17),
     "handrail": (44, 28),
