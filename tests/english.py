@@ -106,7 +106,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "console": (10, 6),
     "docs/cli": (20, 17),
     "docs/coding": (18, 18),
-    "docs/concepts": (26, 19),
+    "docs/concepts": (18, 11),
     "docs/contributing": (22, 17),
     "docs/decisions": (24, 21),
     "docs/frameworks": (10, 10),
@@ -114,7 +114,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "docs/guides": (18, 20),
     "docs/index.md": (9, 4),
     "docs/models": (23, 13),
-    "docs/production": (26, 20),
+    "docs/production": (16, 11),
     "docs/reference": (18, 14),
     "docs/why": (12, 17),
     "handrail": (44, 28),
@@ -318,7 +318,7 @@ def above(measured: dict[str, Rates]) -> list[str]:
 
 def violations() -> list[str]:
     """Return every finding, ready to print."""
-    return [line for name in files() for line in describe(name)] + above(rates_by_package())
+    return [line for name in files() for line in describe(name)]
 
 
 def describe(name: str) -> list[str]:
@@ -338,7 +338,7 @@ def main(*options: str) -> int:
             line for name, path in files().items() if path in wanted for line in describe(name)
         ]
     else:
-        lines = violations()
+        lines = violations() + above(rates_by_package())
     print("\n".join(lines) or "clean")  # noqa: T201
     return min(len(lines), 1)
 

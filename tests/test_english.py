@@ -17,6 +17,7 @@ from english import (
     package,
     prose,
     rates,
+    rates_by_package,
     violations,
 )
 
@@ -87,6 +88,10 @@ def test_strings_and_docstrings_of_a_module_are_read(tmp_path: Path) -> None:
         Finding(7, "nobody", "no one, a person, you, any"),
         Finding(8, "is told", "receives, sees, is reported"),
     ]
+
+
+def test_no_package_is_above_its_ceiling() -> None:
+    assert above(rates_by_package()) == []
 
 
 def test_every_package_and_folder_of_docs_has_a_ceiling() -> None:

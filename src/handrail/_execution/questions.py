@@ -205,7 +205,7 @@ class Questions:
     ) -> RunningCall | Result:
         """Use an answer. Returns the call, decided again, or its result if it must not run.
 
-        ``asked`` is the call if it was asked about right before, in this process.
+        ``asked`` is the call if its approval was requested right before, in this process.
         """
         if pending.principal != record.turn.principal and not _can_ask_again(pending, answer):
             record.answered = None  # the request stays open
@@ -232,7 +232,7 @@ class Questions:
     def _check_pending(
         self, record: RequestedCall, call: Call, added: tuple[Access, ...]
     ) -> RunningCall | Result:
-        """Check a call that was asked about, perhaps in another process."""
+        """Check a call after its approval request, perhaps in another process."""
         checked, running = self._check(call, record), record.running
         if isinstance(checked, Result):
             return checked

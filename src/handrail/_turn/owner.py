@@ -1,4 +1,4 @@
-"""What a turn needs of the executor that runs its calls."""
+"""The executor's interface for its turns."""
 
 from __future__ import annotations
 

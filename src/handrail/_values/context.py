@@ -147,7 +147,7 @@ class Context(Generic[D]):
             calls: The calls. Each needs an id, unique in this turn.
             tools: The tools to allow: names of the executor's tools, or your own tools.
             whole: Whether code reads the results. They are then complete, or failures.
-            about: Returns text for the person who is asked about one of these calls.
+            about: Returns text for the approver of one of these calls.
         """
         if self._call is None:
             raise RuntimeError(_NO_EXECUTOR)

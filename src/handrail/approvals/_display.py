@@ -125,8 +125,8 @@ def render_line(
 def make_printable(text: str, *, most: int = MAX_PROMPT_BYTES, prose: bool = False) -> Printable:
     """Return text that is safe to show, up to ``most`` bytes. Escapes are unambiguous.
 
-    In ``prose``, invisible characters inside emoji, or between letters that they join, stay as they
-    are. Names and commands are not prose: two that look the same could then differ.
+    In ``prose``, invisible characters inside emoji, or between letters they join, stay unchanged.
+    Names and commands are not prose: two that look the same could then differ.
     """
     too_long = len(text) > most or count_bytes(text) > most
     start = text[:most]

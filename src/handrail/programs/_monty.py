@@ -74,7 +74,7 @@ class Crashed(Exception):
 
 
 class Settings(NamedTuple):
-    """What a session is started with."""
+    """A session's options."""
 
     code: str
     """The program."""
@@ -146,7 +146,7 @@ class Pool:
             self._lock.notify()
 
     def claim(self, session: Session) -> None:
-        """Let a session go on: it is not parked from now on."""
+        """Resume a session: it is not parked from now on."""
         with self._lock:
             self._idle.pop(session, None)
 
@@ -209,7 +209,7 @@ class Session:
         )
 
     def settle(self, outcomes: Mapping[int, Any]) -> Step:
-        """Go on with the outcomes of the calls that it waits for, by number."""
+        """Resume with the outcomes of the awaited calls, by number."""
         POOL.claim(self)
         if self._parked is not None:
             self._restore(self._parked)

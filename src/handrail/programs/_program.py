@@ -1,4 +1,4 @@
-"""One program: it runs to its next wait, makes its calls, and goes on with their results."""
+"""One program: it runs to its next wait, makes its calls, and resumes with their results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _checked: OrderedDict[tuple[str, str], None] = OrderedDict()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramLimits:
-    """What one program can use."""
+    """One program's resources."""
 
     calls: int = 100
     """Calls of functions."""

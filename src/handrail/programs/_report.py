@@ -1,4 +1,4 @@
-"""What a model reads about a program: its description, its value, or why it failed."""
+"""Text for a model about a program: its description, its value, or why it failed."""
 
 from __future__ import annotations
 

@@ -108,12 +108,12 @@ class Stubs:
 
     @cached_property
     def text(self) -> str:
-        """What a model reads: classes, then functions."""
+        """The model's text: classes, then functions."""
         return "\n".join([*self._classes.values(), self.functions])
 
     @property
     def checked(self) -> str:
-        """What the type check reads."""
+        """The type checker's text."""
         return _PRELUDE + self.text
 
     def _write(self, function: Function) -> str:

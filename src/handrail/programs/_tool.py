@@ -26,8 +26,8 @@ def program_tool(
 ) -> Tool[..., Any]:
     """Return a tool that runs a Python program whose functions are these tools.
 
-    Each call in a program is a call of the executor that runs the program, which must have these
-    tools: it is checked, decided, approved, ordered and recorded like a model's call. If one needs
+    Each call in a program is a call of the executor running the program, which must have these
+    tools. It is checked, decided, approved, ordered and recorded like a model's call. If one needs
     approval later, the program waits, also in another process.
 
     Args:

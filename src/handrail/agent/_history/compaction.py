@@ -51,7 +51,7 @@ class Compaction:
     keep_turns: int = 3
     """The last turns, which are sent unchanged."""
     before_summary: Callable[[], Awaitable[None]] | None = None
-    """Called before the model is asked for a summary."""
+    """Called before the model is asked to summarize."""
 
     def __post_init__(self) -> None:
         if self.keep_turns < 1:

@@ -34,7 +34,7 @@ class FileContents(NamedTuple):
 
     @property
     def is_binary(self) -> bool:
-        """Whether it is no text, before or after."""
+        """Whether it is binary, before or after."""
         return any(b"\0" in (content or b"") for content in (self.before, self.after))
 
 

@@ -1,4 +1,4 @@
-"""What commands of a chat choose from: runs, models, and earlier messages."""
+"""Choices for chat commands: runs, models, and earlier messages."""
 
 from __future__ import annotations
 

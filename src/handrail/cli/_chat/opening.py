@@ -67,7 +67,7 @@ def _start_run(app: App, prompt: str) -> SavedRun:
 
 
 class Terminal(NamedTuple):
-    """What a person sees and types in."""
+    """The person's screen and input."""
 
     screen: Screen
     input: ChatInput

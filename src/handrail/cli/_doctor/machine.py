@@ -71,7 +71,7 @@ def package() -> DoctorCheck:
 
 
 _OF_CHATS = frozenset("cli coding rules search shell skills terminal web".split())
-"""The extras that a chat uses. Others are missing only if somebody wants them."""
+"""The extras used by a chat. Others are missing only if a person wants them."""
 
 
 class _Requirement(NamedTuple):

@@ -22,7 +22,7 @@ from handrail.policy import digest
 
 
 class SetUp(NamedTuple):
-    """What was chosen, the file that has it, and when the model answered."""
+    """The choice, its file, and when the model answered."""
 
     chosen: Chosen
     file: Path

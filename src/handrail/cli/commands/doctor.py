@@ -55,7 +55,7 @@ _MAIN = {
     "mode": "",
     "model": "",
 }
-"""The checks that stand for a topic without problems, and what is before their text."""
+"""The checks shown for a topic without problems, and the text before them."""
 _MARGIN = 26
 """The column where text starts, after the status and the longest ID."""
 _MIN_COLUMNS = _MARGIN + 20

@@ -58,7 +58,7 @@ _SETS_TO_OUTPUT = re.compile(
 _RUN_BY_SHELLS = re.compile(r"(?:^|[\s;&|(])BASH_ENV=\S")
 """A file that each bash runs first."""
 _STANDS_FOR = re.compile(r"\b(?:declare|local|typeset)\s+-\w*n")
-"""A variable that stands for another one."""
+"""A name reference: a variable naming another one."""
 _TO_INTERPRETER = re.compile(
     r"\|\s*+(?:sudo\s++)?+(?:[\w/]*/)?+(?:python[\d.]*+|node|perl|ruby|php|lua)(?:\s++-)?+"
     r"\s*+(?:$|[;&|\n])"
@@ -106,7 +106,7 @@ def _runs_any(command: ShellCommand, names: set[str]) -> bool:
 
 
 def find_downloaded_and_run(command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a text runs a file that it has just downloaded."""
+    """Yield whether a text runs a file downloaded by it before."""
     saved = set[str]()
     for argv in command.possible:
         program = program_name(argv[0])

@@ -75,7 +75,7 @@ _NO_ADDRESS = (
     *("-H", "--header", "-A", "--user-agent", "-b", "--cookie", "-u", "--user", "-e", "--referer"),
     *("-o", "--output", "-w", "--write-out", *sorted(_SENDING)),
 )
-"""Flags whose value is no address."""
+"""Flags whose value is not an address."""
 _SOCKET = re.compile(r"[<>][&|]?\s*+[\"']?/dev/(?:tcp|udp)/([^/\s]+)/")
 _SENT_BY_TLS = re.compile(
     r"\bopenssl\s+s_client\b[^|;&\n]{0,300}<\s*(?!/dev/null)\S"
