@@ -23,17 +23,21 @@ from google.genai import Client
 from openai import AsyncOpenAI
 
 from definition import Row
-from handrail import READ, Toolset, tool
+from handrail import READ, Call, Result, Text, Toolset, tool
 from handrail.agent import Agent
-from handrail.messages import Delta, Model, Prompt, Reply, Request
+from handrail.messages import Delta, Message, Model, Prompt, Reply, Request, ToolResults
 from handrail.models import anthropic, gemini, openai_chat
+from handrail.models._histories import Histories
 from handrail.providers import anthropic as anthropic_format
 from handrail.providers import gemini as gemini_format
 from handrail.providers import openai_chat as chat_format
+from handrail.providers import openai_responses as responses_format
 
 Work = Callable[[], Awaitable[float]]
 """Does something, and returns the CPU time at which it was done."""
 ROUNDS = 9
+TURNS = 2_000
+MAX_HISTORY_MS = 4.0
 HERE = Path(__file__).parent
 
 
@@ -255,11 +259,32 @@ async def row(what: str, ours: Work, sdk: Work, limit: float, times: int = 10) -
     return Row(what, mine, theirs, "ms CPU", said, found <= limit)
 
 
+def of_histories() -> Iterator[Row]:
+    """The history of one more request at 2,000 turns, of which all but the last were sent before."""
+    messages: list[Message] = [Prompt.of("Look.")]
+    for number in range(TURNS):
+        call = Call("read", f'{{"path": "a{number}"}}', f"c{number}")
+        messages += [Reply((Text("I look."), call)), ToolResults((Result(call.id, "text " * 20),))]
+    for api in (anthropic_format, chat_format, responses_format, gemini_format):
+        took: list[float] = []
+        for _ in range(ROUNDS):
+            histories = Histories(api)
+            histories.encode(messages[:-2], "", ())
+            begun = time.process_time()
+            histories.encode(messages, "", ())
+            took.append((time.process_time() - begun) * 1000)
+        fastest, name = min(took), api.__name__.rpartition(".")[2]
+        said = f"<= {MAX_HISTORY_MS:g} ms at {TURNS:,} turns"
+        yield Row(
+            f"{name}: history", fastest, MAX_HISTORY_MS, "ms CPU", said, fastest <= MAX_HISTORY_MS
+        )
+
+
 async def measure() -> list[Row]:
     with server() as url:
         return [*await of_anthropic(url), *await of_openai(url), *await of_google(url)]
 
 
 def rows() -> list[Row]:
-    """Requests and streams of three SDKs."""
-    return asyncio.run(measure())
+    """Histories of four APIs, requests and streams of three SDKs."""
+    return [*of_histories(), *asyncio.run(measure())]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from handrail import Exposure, Spec, Toolset
 from handrail.messages import Request, RequiredTool, find_loaded_tools
+from handrail.models._histories import Histories
 from handrail.models._sdk_client import Body, ProviderModule
 from handrail.models._tool_choice import encode_tool_choice
 from handrail.providers import ToolSearch
@@ -79,11 +80,12 @@ def base_body(
     Some APIs have several ways to give a model deferred tools.
     """
     encode_tools = once_per_toolset(partial(api.encode_tools, **given(search=search)))
+    histories = Histories(api)
 
     def write(request: Request) -> Body:
         ours = encode_tools(request)
         specs = () if search in (None, "plain") else ours.specs
-        history = api.encode_messages(request.messages, system=request.system, tools=specs)
+        history = histories.encode(request.messages, request.system, specs)
         tools = [*ours.fixed, *map(dict, server_tools), *ours.found]
         if not tools:
             return history

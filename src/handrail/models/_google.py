@@ -19,6 +19,7 @@ from handrail.models._body import (
     once_per_toolset,
 )
 from handrail.models._failures import Errors, missing_key, missing_sdk
+from handrail.models._histories import Histories
 from handrail.models._native_output import OutputWay, choose_way
 from handrail.models._sdk_client import (
     Body,
@@ -95,10 +96,10 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         thinkingConfig=None if effort is None else {"thinkingLevel": effort},
     )
 
-    encode_tools = once_per_toolset(provider.encode_tools)
+    encode_tools, histories = once_per_toolset(provider.encode_tools), Histories(provider)
 
     def body(request: Request) -> Body:
-        history = provider.encode_messages(request.messages, system=request.system)
+        history = histories.encode(request.messages, request.system, ())
         config = {**settings, **given(maxOutputTokens=request.max_tokens or max_tokens)}
         tools = _tool_fields(encode_tools(request), server_tools, request)
         whole = {**history, **tools}

@@ -10,7 +10,6 @@ from collections.abc import (
     Callable,
     Iterable,
     Mapping,
-    Sequence,
 )
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
@@ -18,11 +17,12 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
-from handrail import Call, Spec, Toolset
-from handrail.messages import Message, ModelError, Reply, Request, StreamItem
+from handrail import Call, Spec
+from handrail.messages import ModelError, Reply, Request, StreamItem
 from handrail.models._failures import Errors, as_model_errors, incomplete_reply, to_model_error
 from handrail.models._kept_clients import Clients, GivenClient, KeptClients
 from handrail.models._native_output import read_answer
+from handrail.providers._formats.history import HistoryWriter
 
 Body: TypeAlias = dict[str, Any]
 Event: TypeAlias = Mapping[str, Any]
@@ -56,14 +56,12 @@ class ProviderModule(Protocol):
         """Converts a streamed response."""
         ...
 
-    def encode_messages(
-        self,
-        messages: Sequence[Message],
-        *,
-        system: str = "",
-        tools: Toolset | Iterable[Spec] = (),
-    ) -> Body:
-        """Convert a history."""
+    def start_history(self, tools: Iterable[Spec] = ()) -> HistoryWriter:
+        """Return a writer for a history that grows."""
+        ...
+
+    def finish_history(self, writer: HistoryWriter, system: str) -> Body:
+        """Return the fields of a request with all messages so far."""
         ...
 
     @property

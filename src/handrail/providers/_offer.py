@@ -115,12 +115,16 @@ class Found(NamedTuple):
 class Finds:
     """The deferred tools a history has found so far."""
 
-    def __init__(self, offer: OfferedTools, turns: Iterable[PlacedMessage] = ()) -> None:
+    def __init__(self, offer: OfferedTools) -> None:
         self.loaded: set[str] = set()
         self.hosted: set[str] = set()
         """Names in the API for tools found by the provider's own search."""
         self._offer = offer
-        self._searches = {
+        self._searches: set[tuple[int, str]] = set()
+
+    def note_searches(self, turns: Iterable[PlacedMessage]) -> None:
+        """Note which calls of replies searched for tools, which their results show."""
+        self._searches |= {
             (turn.at - 1, call.id)
             for turn in turns
             if isinstance(turn.message, ToolResults)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from handrail import File, Image, Result, Spec, Text, Tool, Toolset
@@ -14,16 +13,15 @@ from handrail.providers._formats.history import (
     IMAGE_TYPES,
     PDF_TYPES,
     BodyPart,
+    HistoryWriter,
     Losses,
     PlacedMessage,
     base64,
     call_name,
-    find_losses,
     is_viewable,
     kind_of,
     media_type_of,
     parts_with_fields,
-    place_messages,
     text_of,
 )
 from handrail.providers._formats.ids import MAX_ID_CHARS, fit_id
@@ -128,8 +126,40 @@ def encode_messages(
     A container is where the provider runs code. Its id is in the latest reply with one. Pass the
     tools if some are deferred: a result then refers to the tools it found.
     """
-    written = _write_messages(messages, Losses(API), tools)
-    return {"system": sendable(system), **written} if system else written
+    return finish_history(start_history(tools).add(messages), system)
+
+
+def start_history(tools: Toolset | Iterable[Spec] = ()) -> HistoryWriter:
+    """Return a writer for a history that grows."""
+    finds, lost = Finds(make_offer(tools, _TOOLS)), Losses(API)
+
+    def write(turn: PlacedMessage) -> list[BodyPart]:
+        message, role = turn.message, "user"
+        if isinstance(message, Prompt):
+            content = _prompt(message, lost)
+        elif isinstance(message, Reply):
+            role, (content, fields) = "assistant", _write_reply(message, turn, lost)
+            writer.fields |= fields
+        else:
+            content = [
+                _references(id_, result, found.all, lost)
+                if (found := finds.take(result)).new
+                else _result(id_, result, lost)
+                for _, id_, result in turn.pair_results(message)
+            ]
+        return [{"role": role, "content": content}] if content else []
+
+    writer = HistoryWriter(lost, write)
+    return writer
+
+
+def finish_history(writer: HistoryWriter, system: str) -> BodyPart:
+    """Return the fields of a request with all messages so far."""
+    messages = [*writer.written]
+    if not messages and writer.has_prompt:  # without a message, a request is rejected
+        messages = [{"role": "user", "content": [_EMPTY]}]
+    body = {"messages": messages, **writer.fields}
+    return {"system": sendable(system), **body} if system else body
 
 
 def encode_result(result: Result) -> BodyPart:
@@ -139,7 +169,7 @@ def encode_result(result: Result) -> BodyPart:
 
 def losses(messages: Sequence[Message], *, tools: Toolset | Iterable[Spec] = ()) -> tuple[str, ...]:
     """Return a message for everything this API cannot represent in a history."""
-    return find_losses(partial(_write_messages, tools=tools), messages, API)
+    return tuple(start_history(tools).add(messages).lost.notes)
 
 
 def decode_stream(
@@ -147,37 +177,6 @@ def decode_stream(
 ) -> AsyncIterator[StreamItem]:
     """Convert an event stream: text as it arrives, each complete call, then the reply."""
     return stream_items(Stream(names=names), events)
-
-
-def _write_messages(
-    messages: Sequence[Message], lost: Losses, tools: Toolset | Iterable[Spec]
-) -> BodyPart:
-    finds = Finds(make_offer(tools, _TOOLS))
-    written: list[BodyPart] = []
-    container: BodyPart = {}
-    for turn in place_messages(messages):
-        lost.at = turn.at
-        message = turn.message
-        if isinstance(message, Prompt):
-            role, content = "user", _prompt(message, lost)
-        elif isinstance(message, Reply):
-            role, (content, fields) = "assistant", _write_reply(message, turn, lost)
-            container = fields or container
-        else:
-            role = "user"
-            content = [
-                _references(id_, result, found.all, lost)
-                if (found := finds.take(result)).new
-                else _result(id_, result, lost)
-                for _, id_, result in turn.pair_results(message)
-            ]
-        if content:
-            written.append({"role": role, "content": content})
-    if not written and any(isinstance(message, Prompt) for message in messages):
-        written = [
-            {"role": "user", "content": [_EMPTY]}
-        ]  # without a message, a request is rejected
-    return {"messages": written, **container}
 
 
 def _prompt(prompt: Prompt, lost: Losses) -> list[BodyPart]:

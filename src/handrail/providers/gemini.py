@@ -21,15 +21,14 @@ from handrail.providers._formats.assemble import stream_items
 from handrail.providers._formats.history import (
     PDF_TYPES,
     BodyPart,
+    HistoryWriter,
     Losses,
     PlacedMessage,
     base64,
     call_name,
-    find_losses,
     is_viewable,
     media_type_of,
     parts_with_fields,
-    place_messages,
     text_of,
 )
 from handrail.providers._formats.ids import MAX_ID_CHARS, fit_id
@@ -106,10 +105,36 @@ def encode_messages(
 
     The tools change nothing here: some other APIs need them to write search results.
     """
-    written = _write_messages(messages, Losses(API))
+    return finish_history(start_history().add(messages), system)
+
+
+def start_history(tools: Toolset | Iterable[Spec] = ()) -> HistoryWriter:  # noqa: ARG001  as above
+    """Return a writer for a history that grows."""
+    lost = Losses(API)
+
+    def write(turn: PlacedMessage) -> list[BodyPart]:
+        role = "user"
+        match turn.message:
+            case Prompt(parts):
+                content = _contents(parts, lost, _RESULT_TYPES | _AUDIO_TYPES)
+            case Reply() as reply:
+                role, content = "model", _write_reply(reply, turn, lost)
+            case results:
+                content = [
+                    _result(call_name(call), call_id, result, lost)
+                    for call, call_id, result in turn.pair_results(results)
+                ]
+        return [{"role": role, "parts": content}] if content else []
+
+    return HistoryWriter(lost, write)
+
+
+def finish_history(writer: HistoryWriter, system: str) -> BodyPart:
+    """Return the fields of a request with all messages so far."""
+    contents = [*writer.written]
     if not system:
-        return {"contents": written}
-    return {"systemInstruction": {"parts": [{"text": sendable(system)}]}, "contents": written}
+        return {"contents": contents}
+    return {"systemInstruction": {"parts": [{"text": sendable(system)}]}, "contents": contents}
 
 
 def encode_result(result: Result, *, name: str) -> BodyPart:
@@ -124,7 +149,7 @@ def losses(
     tools: Toolset | Iterable[Spec] = (),  # noqa: ARG001  as in all formats
 ) -> tuple[str, ...]:
     """Return a message for everything this API cannot represent in a history."""
-    return find_losses(_write_messages, messages, API)
+    return tuple(start_history().add(messages).lost.notes)
 
 
 def decode_stream(
@@ -132,26 +157,6 @@ def decode_stream(
 ) -> AsyncIterator[StreamItem]:
     """Convert a response stream: text as it arrives, each complete call, then the reply."""
     return stream_items(Stream(names=names), events)
-
-
-def _write_messages(messages: Sequence[Message], lost: Losses) -> list[BodyPart]:
-    written: list[BodyPart] = []
-    for turn in place_messages(messages):
-        lost.at = turn.at
-        role = "user"
-        match turn.message:
-            case Prompt(parts):
-                content = _contents(parts, lost, _RESULT_TYPES | _AUDIO_TYPES)
-            case Reply() as reply:
-                role, content = "model", _write_reply(reply, turn, lost)
-            case results:
-                content = [
-                    _result(call_name(call), call_id, result, lost)
-                    for call, call_id, result in turn.pair_results(results)
-                ]
-        if content:
-            written.append({"role": role, "parts": content})
-    return written
 
 
 def _write_reply(reply: Reply, turn: PlacedMessage, lost: Losses) -> list[BodyPart]:

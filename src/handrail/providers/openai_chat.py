@@ -22,14 +22,13 @@ from handrail.providers._formats.history import (
     IMAGE_TYPES,
     PDF_TYPES,
     BodyPart,
+    HistoryWriter,
     Losses,
     PlacedMessage,
     call_name,
     data_url,
-    find_losses,
     is_viewable,
     parts_with_fields,
-    place_messages,
     text_of,
 )
 from handrail.providers._formats.ids import fit_id
@@ -126,8 +125,30 @@ def encode_messages(
 
     The tools change nothing here: some other APIs need them to write search results.
     """
+    return finish_history(start_history().add(messages), system)
+
+
+def start_history(tools: Toolset | Iterable[Spec] = ()) -> HistoryWriter:  # noqa: ARG001  as above
+    """Return a writer for a history that grows."""
+    lost = Losses(API)
+
+    def write(turn: PlacedMessage) -> list[BodyPart]:
+        match turn.message:
+            case Prompt(parts):
+                content = _content_parts(parts, lost)
+                return [{"role": "user", "content": _plain(content)}] if content else []
+            case Reply() as reply:
+                return _write_reply(reply, turn, lost)
+            case results:
+                return _results(results, turn, lost)
+
+    return HistoryWriter(lost, write, longest_id=MAX_CALL_ID_CHARS)
+
+
+def finish_history(writer: HistoryWriter, system: str) -> BodyPart:
+    """Return the fields of a request with all messages so far."""
     first: list[BodyPart] = [{"role": "system", "content": sendable(system)}] if system else []
-    return {"messages": first + _write_messages(messages, Losses(API))}
+    return {"messages": first + writer.written}
 
 
 def encode_result(result: Result) -> BodyPart:
@@ -150,7 +171,7 @@ def losses(
     tools: Toolset | Iterable[Spec] = (),  # noqa: ARG001  as in all formats
 ) -> tuple[str, ...]:
     """Return a message for everything this API cannot represent in a history."""
-    return find_losses(_write_messages, messages, API)
+    return tuple(start_history().add(messages).lost.notes)
 
 
 def decode_stream(
@@ -158,21 +179,6 @@ def decode_stream(
 ) -> AsyncIterator[StreamItem]:
     """Convert a chunk stream: text as it arrives, each complete call, then the reply."""
     return stream_items(Stream(names=names), events)
-
-
-def _write_messages(messages: Sequence[Message], lost: Losses) -> list[BodyPart]:
-    written: list[BodyPart] = []
-    for turn in place_messages(messages, MAX_CALL_ID_CHARS):
-        lost.at = turn.at
-        match turn.message:
-            case Prompt(parts):
-                content = _content_parts(parts, lost)
-                written += [{"role": "user", "content": _plain(content)}] if content else []
-            case Reply() as reply:
-                written += _write_reply(reply, turn, lost)
-            case results:
-                written += _results(results, turn, lost)
-    return written
 
 
 def _plain(content: list[BodyPart]) -> str | list[BodyPart]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 from handrail import Call, Exposure, File, Image, Result, Spec, Text, Tool, Toolset
@@ -22,15 +21,14 @@ from handrail.providers._formats.history import (
     IMAGE_TYPES,
     PDF_TYPES,
     BodyPart,
+    HistoryWriter,
     Losses,
     PlacedMessage,
     call_name,
     data_url,
-    find_losses,
     is_viewable,
     parse_object,
     parts_with_fields,
-    place_messages,
     text_of,
 )
 from handrail.providers._formats.ids import MAX_ID_CHARS, fit_id
@@ -161,8 +159,34 @@ def encode_messages(
 
     Pass the tools if some are deferred: a search's output then contains the definitions it found.
     """
-    written = _write_messages(messages, Losses(API), tools)
-    return {"instructions": sendable(system), "input": written} if system else {"input": written}
+    return finish_history(start_history(tools).add(messages), system)
+
+
+def start_history(tools: Toolset | Iterable[Spec] = ()) -> HistoryWriter:
+    """Return a writer for a history that grows."""
+    finds, lost = Finds(make_offer(tools, _TOOLS)), Losses(API)
+
+    def write(turn: PlacedMessage) -> list[BodyPart]:
+        match turn.message:
+            case Prompt(parts):
+                content = _contents(parts, lost)
+                message = {"type": "message", "role": "user", "content": content}
+                return [message] if content else []
+            case Reply() as reply:
+                items = _write_reply(reply, turn, finds, lost)
+                if asked := unanswered(items):
+                    lost.add(f"no answer to {asked}")
+                return items
+            case results:
+                return _write_results(results, turn, finds, lost)
+
+    return HistoryWriter(lost, write, prepare=finds.note_searches)
+
+
+def finish_history(writer: HistoryWriter, system: str) -> BodyPart:
+    """Return the fields of a request with all messages so far."""
+    items = [*writer.written]
+    return {"instructions": sendable(system), "input": items} if system else {"input": items}
 
 
 def encode_result(result: Result) -> BodyPart:
@@ -172,7 +196,7 @@ def encode_result(result: Result) -> BodyPart:
 
 def losses(messages: Sequence[Message], *, tools: Toolset | Iterable[Spec] = ()) -> tuple[str, ...]:
     """Return a message for everything this API cannot represent in a history."""
-    return find_losses(partial(_write_messages, tools=tools), messages, API)
+    return tuple(start_history(tools).add(messages).lost.notes)
 
 
 def decode_stream(
@@ -180,29 +204,6 @@ def decode_stream(
 ) -> AsyncIterator[StreamItem]:
     """Convert an event stream: text as it arrives, each complete call, then the reply."""
     return stream_items(Stream(names=names), events)
-
-
-def _write_messages(
-    messages: Sequence[Message], lost: Losses, tools: Toolset | Iterable[Spec]
-) -> list[BodyPart]:
-    turns = place_messages(messages)
-    finds = Finds(make_offer(tools, _TOOLS), turns)
-    written: list[BodyPart] = []
-    for turn in turns:
-        lost.at = turn.at
-        match turn.message:
-            case Prompt(parts):
-                content = _contents(parts, lost)
-                message = {"type": "message", "role": "user", "content": content}
-                written += [message] if content else []
-            case Reply() as reply:
-                items = _write_reply(reply, turn, finds, lost)
-                if asked := unanswered(items):
-                    lost.add(f"no answer to {asked}")
-                written += items
-            case results:
-                written += _write_results(results, turn, finds, lost)
-    return written
 
 
 def _write_reply(reply: Reply, turn: PlacedMessage, finds: Finds, lost: Losses) -> list[BodyPart]:

@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 from handrail import Call, File, Image, Result
 from handrail.messages import (
@@ -160,15 +160,6 @@ def parts_with_fields(reply: Reply, lost: Losses) -> Iterator[tuple[ReplyPart | 
     yield None, fields
 
 
-def find_losses(
-    write: Callable[[Sequence[Message], Losses], object], messages: Sequence[Message], api: str
-) -> tuple[str, ...]:
-    """Return one message for each loss when writing a history for an API."""
-    lost = Losses(api)
-    write(messages, lost)
-    return tuple(lost.notes)
-
-
 @dataclass(frozen=True, slots=True)
 class PlacedMessage:
     """A message, its index, and its calls' ids in the request."""
@@ -187,24 +178,59 @@ class PlacedMessage:
             yield call, self.ids[call.id], by_id[call.id]
 
 
-def place_messages(messages: Sequence[Message], longest: int = MAX_ID_CHARS) -> list[PlacedMessage]:
-    """Return the messages with their ids. Raises ValueError if calls and results do not match."""
-    times: dict[str, int] = {}
-    placed: list[PlacedMessage] = []
-    before = PlacedMessage(-1, Prompt(()))
-    for at, message in enumerate([*messages, None]):
-        owed = before.calls if isinstance(before.message, Reply) else ()
-        _check_pairs(owed, message.results if isinstance(message, ToolResults) else (), at)
-        if isinstance(message, Reply):
-            calls = tuple(part for part in message.parts if isinstance(part, Call | TruncatedCall))
-            ids = {call.id: fit_id(call.id, times.get(call.id, 0), longest) for call in calls}
-            times |= {call.id: times.get(call.id, 0) + 1 for call in calls}
-            _check_distinct(calls, at)
-            before = PlacedMessage(at, message, calls, ids)
-        elif message is not None:
-            before = PlacedMessage(at, message, owed, before.ids)
-        placed.append(before)
-    return placed[:-1]
+class HistoryWriter:
+    """Writes a history for an API. It can grow, and each message is written once."""
+
+    def __init__(
+        self,
+        lost: Losses,
+        write: Callable[[PlacedMessage], list[BodyPart]],
+        *,
+        prepare: Callable[[list[PlacedMessage]], None] | None = None,
+        longest_id: int = MAX_ID_CHARS,
+    ) -> None:
+        self.written: list[BodyPart] = []
+        self.fields: BodyPart = {}
+        """Other fields of a request."""
+        self.has_prompt = False
+        self.lost = lost
+        self._write = write
+        self._prepare = prepare
+        """Called with new messages before they are written."""
+        self._longest_id = longest_id
+        self._times: dict[str, int] = {}
+        self._before = PlacedMessage(-1, Prompt(()))
+
+    def add(self, messages: Sequence[Message]) -> Self:
+        """Write more messages. Raises ValueError if calls and results do not match."""
+        turns = self._place(messages)
+        if self._prepare is not None:
+            self._prepare(turns)
+        for turn in turns:
+            self.lost.at = turn.at
+            self.has_prompt |= isinstance(turn.message, Prompt)
+            self.written += self._write(turn)
+        return self
+
+    def _place(self, messages: Sequence[Message]) -> list[PlacedMessage]:
+        """Return the messages with their ids."""
+        placed: list[PlacedMessage] = []
+        before, times = self._before, self._times
+        for at, message in enumerate([*messages, None], before.at + 1):
+            owed = before.calls if isinstance(before.message, Reply) else ()
+            _check_pairs(owed, message.results if isinstance(message, ToolResults) else (), at)
+            if isinstance(message, Reply):
+                calls = tuple(one for one in message.parts if isinstance(one, Call | TruncatedCall))
+                used = [(call.id, times.get(call.id, 0)) for call in calls]
+                ids = {name: fit_id(name, often, self._longest_id) for name, often in used}
+                times |= {name: often + 1 for name, often in used}
+                _check_distinct(calls, at)
+                before = PlacedMessage(at, message, calls, ids)
+            elif message is not None:
+                before = PlacedMessage(at, message, owed, before.ids)
+            placed.append(before)
+        self._before = before
+        return placed[:-1]
 
 
 def _check_pairs(
