@@ -210,7 +210,7 @@ class _Asker(NamedTuple):
         running, record = self.running, self.running.record
         if record.inner_calls is None:
             key = running.checked.key
-            record.inner_calls = InnerCalls(record, running.record.turn, running.record.view, key)
+            record.inner_calls = InnerCalls(record, record.turn, record.view, key)
         return await record.inner_calls.run(name, calls, tools, **options)
 
     @property

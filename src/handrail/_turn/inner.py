@@ -98,7 +98,8 @@ class InnerCalls:
         owner, outer = self._owners.get(names), self._turn
         if owner is None:
             view = self._view.restrict(names, None)
-            owner = self._owners[names] = outer.owner.restrict(view)
+            tasks: Any = outer.owner
+            owner = self._owners[names] = tasks.restrict(view)
         made = outer.options._replace(
             known=EMPTY, loaded=frozenset(names), outer=self._outer, whole=whole, about=about
         )
