@@ -18,7 +18,8 @@ MAX_SECONDS = 20.0
 """For one of them, however busy the machine is."""
 
 
-@pytest.mark.parametrize("wall", ["bubblewrap", "none"])
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("wall", ["bubblewrap", pytest.param("none", marks=pytest.mark.soak)])
 def test_no_hostile_program_reaches_the_host(wall: str, tmp_path: Path) -> None:
     if wall == "bubblewrap" and shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap")
