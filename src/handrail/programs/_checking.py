@@ -111,7 +111,7 @@ def _why_fails(node: ast.AST) -> str:  # noqa: C901, PLR0911, PLR0912  one case 
         case ast.Attribute(value=ast.Name("os"), attr="environ"):
             return "there is no environment here"
         case ast.Call(func=ast.Name("next"), args=[ast.GeneratorExp(), *_]):
-            return "a generator expression is no iterator here: write `[...][0]`"
+            return "a generator expression is not an iterator here: write `[...][0]`"
         case ast.Call(func=ast.Name("open")):
             return "there are no files here: use the functions"
         case ast.Call(func=ast.Name("bytes"), args=[ast.List() | ast.Tuple()]):

@@ -57,7 +57,7 @@ def check_json(value: Any, where: str, depth: int = 0) -> None:  # noqa: C901  o
                 check_json(item, where, depth + 1)
         case dict():
             if not all(type(key) is str for key in several):
-                raise TypeError(f"{where} has a key that is no string")
+                raise TypeError(f"{where} has a key that is not a string")
             for item in several.values():
                 check_json(item, where, depth + 1)
         case str() | float() | int() | None:

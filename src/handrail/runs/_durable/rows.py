@@ -148,7 +148,7 @@ class Rows:
     async def add_result(self, row: IntendedCall, run: str, turn: str) -> None:
         """Record a call with its result, unless there is a record of it."""
         await self._write(
-            self._add("call", ":key, :run, :turn, :call, :tool, :args, :now, :result"),
+            self._add("call", ":key, :run, :turn, :call, :tool, :args, :now, :result, NULL"),
             key=row.key,
             run=run,
             turn=turn,
