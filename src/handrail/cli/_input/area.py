@@ -196,7 +196,7 @@ class InputArea:
         text = clean_typed(self._pastes.unfold(self._buffer.text))
         if not text.strip() and not self.lines.reading:
             return
-        if self.lines.reading and self._has_choices(text.strip()):
+        if self._has_choices(text.strip()):
             self._set_text(f"{text.strip()} ")
             self._buffer.start_completion()
             return
