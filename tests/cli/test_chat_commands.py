@@ -147,7 +147,7 @@ def test_another_conversation_follows_and_the_first_can_be_resumed(
     assert cleared[1] == "handrail 0.1.0  model.py:other  mode plan  8 tools  /help"
     assert second == ["  I am another."]
     assert listed == [
-        f"{first}  done  hello",
+        f"{first}  now  done  hello",
         "  resume one with /resume RUN; the start of its ID is enough",
     ]
     assert wrong == ["there is no run 'nothing'", "  run `handrail runs list` to see the IDs"]
@@ -225,8 +225,8 @@ def test_commands_of_ones_own_are_sent_to_the_model(with_own: Handrail) -> None:
     assert trusted.exit == 0
     assert "trusted  command  .handrail/commands/review.md" in trusted.out
     assert [row.split("  ", 1)[0] for row in listed if row.startswith("/")] == [
-        "/help", "/model [NAME]", "/mode [MODE]", "/clear", "/compact", "/resume [RUN]", "/undo",
-        "/diff", "/jobs", "/save [FILE]", "/tools", "/cost", "/quit", "/draft", "/empty", "/new", "/review",
+        "/help", "/model [NAME]", "/mode [MODE]", "/clear", "/compact", "/resume [RUN]",
+        "/rewind [N]", "/undo", "/diff", "/jobs", "/save [FILE]", "/trust [yes]", "/tools", "/cost", "/quit", "/draft", "/empty", "/new", "/review",
         "/say",
     ]  # fmt: skip
     assert "/draft         not trusted: `handrail trust .handrail/commands/draft.md`" in listed

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Protocol, TypeAlias
 
-from handrail.approvals._joiners import find_joined
-from handrail.approvals._lookalikes import find_lookalikes, is_mark
+from handrail.approvals._lookalikes import find_joined, find_lookalikes, is_mark
 
 Look: TypeAlias = Literal[
     "plain", "title", "muted", "added", "removed", "ask", "warning", "bad", "picked", "changed"

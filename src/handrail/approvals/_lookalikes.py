@@ -3,11 +3,15 @@
 These are words with mixed scripts, words made from look-alikes of Latin letters, and signs looking
 like ASCII ones. A terminal may reverse the order of Hebrew or Arabic words in a line with others.
 Letters from rare scripts can still look like Latin ones.
+
+Also find invisible characters that writing needs, inside emoji and between joined letters. Anywhere
+else, these characters only hide.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
@@ -29,6 +33,21 @@ _SIGNS = frozenset(
 )
 """Signs resembling ASCII ones without being their variants."""
 _EN_DASH = "\u2013"
+_JOINERS = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
+_JOIN = "\u200d"
+_SELECTORS = "\ufe0e\ufe0f"
+_KEYCAP = "\u20e3"
+_ON_KEYCAPS = frozenset("0123456789#*")
+_OTHER_EMOJI = frozenset(
+    "\u203c\u2049\u2139\u2194\u2934\u2935\u25fb\u25fc\u25fd\u25fe\u3030\u303d"
+    "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+)
+"""Emoji, and their skin tones, that Unicode does not count among other symbols."""
+_SCRIPTS = frozenset(
+    "ARABIC SYRIAC MONGOLIAN DEVANAGARI BENGALI GURMUKHI GUJARATI ORIYA TAMIL TELUGU KANNADA "
+    "MALAYALAM SINHALA MYANMAR KHMER".split()
+)
+"""Scripts whose letters are joined, or kept apart, by these characters."""
 
 
 def find_lookalikes(text: str) -> Iterator[tuple[int, str]]:
@@ -125,3 +144,36 @@ def _imitates(sign: str) -> bool:
 def _is_wide(character: str) -> bool:
     """Return whether a character is a wide one, as in East Asian text."""
     return any(unicodedata.east_asian_width(one) in {"W", "F"} for one in character)
+
+
+def find_joined(text: str) -> frozenset[int]:
+    """Return the positions of joiners and selectors that belong to an emoji or a word."""
+    if text.isascii():
+        return frozenset()
+    found = (match.start() for match in _JOINERS.finditer(text))
+    return frozenset([at for at in found if _is_joined(text, at)])
+
+
+def _is_joined(text: str, at: int) -> bool:
+    sign, before, after = text[at], text[at - 1 : at], text[at + 1 : at + 2]
+    if sign in _SELECTORS:
+        return _is_emoji(before) or (before in _ON_KEYCAPS and after == _KEYCAP)
+    if sign == _JOIN and _is_emoji(after):
+        is_selected = before == _SELECTORS[1] and _is_emoji(text[at - 2 : at - 1])
+        return is_selected or _is_emoji(before)
+    return _is_joinable(before) and _is_joinable(after)
+
+
+@lru_cache(maxsize=1024)
+def _is_emoji(character: str) -> bool:
+    if not character or character.isascii():
+        return False
+    return unicodedata.category(character) == "So" or character in _OTHER_EMOJI
+
+
+@lru_cache(maxsize=1024)
+def _is_joinable(character: str) -> bool:
+    """Return whether a character is a letter, or a mark on one, of a script with joiners."""
+    if not character or unicodedata.category(character)[0] not in "LM":
+        return False
+    return unicodedata.name(character, "").partition(" ")[0] in _SCRIPTS

@@ -8,11 +8,8 @@ all that is new and the rows below it are one write.
 from __future__ import annotations
 
 import os
-import shlex
 import signal
-import subprocess
 import sys
-import tempfile
 import termios
 import threading
 from collections import deque
@@ -40,6 +37,7 @@ from handrail.cli._input.keys import bind_keys
 from handrail.cli._input.layout import Parts, color_depth, make_layout
 from handrail.cli._input.lines import Choices, Commands, Files, Lines, Tree
 from handrail.cli._input.output import DrawnFile
+from handrail.cli._input.own_programs import edit_text, find_editor, split_command
 from handrail.cli._input.pastes import Pastes, clean_typed
 from handrail.cli._screen.rows import Row
 from handrail.cli._screen.terminal import Screen
@@ -198,7 +196,7 @@ class InputArea:
         text = clean_typed(self._pastes.unfold(self._buffer.text))
         if not text.strip() and not self.lines.reading:
             return
-        if self.lines.reading and self._has_choices(text.strip()):
+        if self._has_choices(text.strip()):
             self._set_text(f"{text.strip()} ")
             self._buffer.start_completion()
             return
@@ -250,12 +248,12 @@ class InputArea:
         self._app.create_background_task(self._edit())
 
     async def _edit(self) -> None:
-        editor = _find_editor()
+        editor = find_editor()
         if not editor:
             return
         before = self._pastes.unfold(self._buffer.text)
         async with in_terminal():
-            after = await anyio.to_thread.run_sync(_edit_text, editor, before)
+            after = await anyio.to_thread.run_sync(edit_text, editor, before)
         if after is not None:
             self._set_text(clean_typed(after))
 
@@ -265,9 +263,9 @@ class InputArea:
             self._app.create_background_task(self._page(text))
 
     async def _page(self, text: str) -> None:
-        pager = _split_command(os.environ.get("PAGER") or "less")
+        pager = split_command(os.environ.get("PAGER") or "less")
         async with in_terminal():
-            await anyio.to_thread.run_sync(_edit_text, pager, text, "output.txt")
+            await anyio.to_thread.run_sync(edit_text, pager, text, "output.txt")
 
     def paste_image(self) -> None:
         """Attach the image in the clipboard, under a name in the message."""
@@ -388,29 +386,3 @@ class _Loan:
         self.borrowers = 0
         self.taken = threading.Event()
         self.over = threading.Event()
-
-
-def _find_editor() -> list[str]:
-    """Return the command of the person's editor; empty if there is none."""
-    return _split_command(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
-
-
-def _split_command(named: str) -> list[str]:
-    """Return the words of a command; none if it cannot be read."""
-    try:
-        return shlex.split(named)
-    except ValueError:  # a quotation mark is missing
-        return []
-
-
-def _edit_text(editor: list[str], text: str, name: str = "message.md") -> str | None:
-    """Return a text as the person left it in the editor; None if the editor failed."""
-    with tempfile.TemporaryDirectory(prefix="handrail-") as folder:
-        file = Path(folder, name)
-        file.write_text(text, encoding="utf-8")
-        try:
-            done = subprocess.run([*editor, str(file)], check=False)  # noqa: S603  the person's own
-            after = file.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return None
-    return after.rstrip("\n") if done.returncode == 0 else None

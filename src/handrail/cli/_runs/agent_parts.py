@@ -1,16 +1,21 @@
-"""The parts of the agent of a run: its tools and its system prompt, as the settings say."""
+"""The parts of the agent of a run: its tools, system prompt, limits and saved answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from handrail import HandrailError, Toolset
-from handrail.agent import Agent, Notice, read_instructions
+from handrail import Allow, Deny, HandrailError, Toolset
+from handrail.agent import Agent, Limits, Notice, read_instructions
 from handrail.cli._base.exits import Halt
+from handrail.cli._base.settings import Settings
 from handrail.cli._project.kit import CODING, Kit
 from handrail.cli._project.trusted import make_trust_check
 from handrail.coding import Explorer, SystemPrompt, add_agent_tools
+from handrail.permissions import Answer
+from handrail.runs.record import read_saved_answer
 from handrail.tools import AnswerQuestion
 
 
@@ -73,3 +78,23 @@ def _format_notice(notice: Notice) -> str:
         f"ignoring {notice.path}: not trusted, or changed since you trusted it; "
         f"review it with `handrail trust {notice.path}`"
     )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return the limits of a run."""
+    return Limits(
+        turns=settings["max_turns"],
+        calls=settings["max_calls"],
+        tokens=settings["max_total_tokens"],
+        seconds=settings["max_seconds"],
+    )
+
+
+def read_stored_answer(stored: Mapping[str, str]) -> Answer:
+    """Return a saved answer; anything but an approval is a denial."""
+    if "saved" in stored:
+        return read_saved_answer(stored["saved"])
+    given: dict[str, Any] = {name: stored[name] for name in ("by", "via", "seen") if name in stored}
+    if stored.get("answer") == "allow":
+        return Allow(**given)
+    return replace(Deny.by_user(stored.get("reason", "")), **given)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any, TypeAlias
@@ -20,10 +19,9 @@ from typing import Any, TypeAlias
 import anyio
 from anyio import to_thread
 
-from handrail import Allow, Approvals, Deny, Executor, Text, Toolset
+from handrail import Approvals, Executor, Text, Toolset
 from handrail.agent import (
     Agent,
-    Limits,
     OnEvent,
     Run,
     RunEvent,
@@ -32,14 +30,16 @@ from handrail.agent import (
     Shortened,
 )
 from handrail.cli._base.exits import Exit, Halt
-from handrail.cli._base.settings import Settings, runs_folder
+from handrail.cli._base.settings import runs_folder
 from handrail.cli._base.signals import Signals
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import window_of
 from handrail.cli._project.settings_hooks import SettingsHooks
 from handrail.cli._runs.agent_parts import (
     all_tools,
+    limits_of,
     make_system_prompt,
+    read_stored_answer,
     read_trusted_instructions,
 )
 from handrail.cli._runs.saved import CANCEL, MAX_PROMPT_CHARS, WHY_CANCELLED, SavedRun
@@ -50,7 +50,7 @@ from handrail.models import RetryWait
 from handrail.permissions import Answer, Approver, Approvers, Pending
 from handrail.runs import JournalError
 from handrail.runs.lines import prompt_line, reply_line
-from handrail.runs.record import read_saved_answer, record_events
+from handrail.runs.record import record_events
 from handrail.runs.statuses import CANCELLED, FAILED, INTERRUPTED, RUNNING, translate_stop
 from handrail.tools import AnswerQuestion
 
@@ -161,7 +161,7 @@ class Session:
             rules=self.kit.rules,
             system=self.system,
             window=self.window,
-            limits=_limits(self.kit.app.settings),
+            limits=limits_of(self.kit.app.settings),
             save=self._save,
             max_tokens=self.kit.app.settings["max_tokens"],
             tries=self.kit.app.settings["model_tries"],
@@ -250,7 +250,7 @@ class Session:
         """Return answers to the pending calls: saved ones, then those of an approver."""
         waiting = {pending.id for pending in self.state.pending}
         stored = self.saved.record.answers
-        given = {name: _answer(stored[name]) for name in stored.keys() & waiting}
+        given = {name: read_stored_answer(stored[name]) for name in stored.keys() & waiting}
         for pending in self.state.pending:
             is_asked = pending.kind != "waiting" and pending.approvers == Approvers()
             if is_asked and pending.id not in given:
@@ -394,22 +394,3 @@ async def open_session(  # noqa: PLR0913  each is an option with a default
         group.cancel_scope.cancel()
     if failed is not None:
         raise failed
-
-
-def _answer(stored: Mapping[str, str]) -> Answer:
-    """Return a saved answer; anything but an approval is a denial."""
-    if "saved" in stored:
-        return read_saved_answer(stored["saved"])
-    given: dict[str, Any] = {name: stored[name] for name in ("by", "via", "seen") if name in stored}
-    if stored.get("answer") == "allow":
-        return Allow(**given)
-    return replace(Deny.by_user(stored.get("reason", "")), **given)
-
-
-def _limits(settings: Settings) -> Limits:
-    return Limits(
-        turns=settings["max_turns"],
-        calls=settings["max_calls"],
-        tokens=settings["max_total_tokens"],
-        seconds=settings["max_seconds"],
-    )

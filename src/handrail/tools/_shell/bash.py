@@ -85,13 +85,10 @@ class _CommandRunner:
         try:
             restricted = await to_thread.run_sync(self._prepare, command)
             begin = self._starter(command, self.shell.variables, restricted, context)
-            with jobs.foreground() if jobs is not None else nullcontext(Foreground()) as one:
+            listed = nullcontext(Foreground()) if jobs is None else jobs.foreground()
+            with listed as one:
                 ended = await run_in_foreground(
-                    begin,
-                    command,
-                    seconds=timeout_ms / 1000,
-                    progress=context.progress,
-                    foreground=one,
+                    begin, command, timeout_ms / 1000, context.progress, foreground=one
                 )
         except BaseException as error:
             self.scan.end()
@@ -111,15 +108,20 @@ class _CommandRunner:
             )
         dropped = self.shell.take(command, ended.left, self.sandbox.root)
         note = _describe_dropped(dropped) + _describe_start(start, place) + note
-        hidden = [path for path, limit in restricted.items() if limit == "hidden"]
-        facts = replace(
+        facts = self._facts_about(ended, restricted, context)
+        return self._format_result(command, ended, facts, note)
+
+    def _facts_about(
+        self, ended: FinishedCommand, restricted: Mapping[str, Restriction], context: Context
+    ) -> CommandFacts:
+        """Return what advice about a command depends on."""
+        return replace(
             self.facts,
-            hidden=hidden,
+            hidden=[path for path, limit in restricted.items() if limit == "hidden"],
             refused=ended.refused,
             needed=list_declared(context),
             granted=list_granted(context),
         )
-        return self._format_result(command, ended, facts, note)
 
     async def _move(
         self,

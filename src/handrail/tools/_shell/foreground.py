@@ -63,9 +63,9 @@ class Foreground:
 async def run_in_foreground(
     start: Callable[..., Process],
     command: str,
-    *,
     seconds: float,
     progress: Callable[[str], None],
+    *,
     foreground: Foreground,
 ) -> FinishedCommand | MovedCommand:
     """Run a command until it ends, times out or is sent to the background.
