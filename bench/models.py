@@ -268,7 +268,7 @@ def of_histories() -> Iterator[Row]:
     for api in (anthropic_format, chat_format, responses_format, gemini_format):
         took: list[float] = []
         for _ in range(ROUNDS):
-            histories = Histories(api)
+            histories = Histories(api.start_history, api.finish_history)
             histories.encode(messages[:-2], "", ())
             begun = time.process_time()
             histories.encode(messages, "", ())

@@ -44,6 +44,9 @@ class TurnOwner(Protocol[T_contra, R]):
         """The tools of turns that name none."""
         ...
 
+    def restrict(self, view: Any, /) -> Any:
+        """Return an owner with fewer tools."""
+
     def new_turn_id(self) -> str:
         """Return an id for a turn without a name."""
         ...

@@ -73,14 +73,18 @@ def callable_tools(request: Request) -> Tools:
 
 
 def base_body(
-    api: ProviderModule, name: str, server_tools: ServerTools, search: ToolSearch | None = None
+    api: ProviderModule,
+    histories: Histories,
+    name: str,
+    server_tools: ServerTools,
+    *,
+    search: ToolSearch | None = None,
 ) -> WriteBody:
     """Return a function writing the fields common to most bodies: the history and the tools.
 
     Some APIs have several ways to give a model deferred tools.
     """
     encode_tools = once_per_toolset(partial(api.encode_tools, **given(search=search)))
-    histories = Histories(api)
 
     def write(request: Request) -> Body:
         ours = encode_tools(request)

@@ -96,7 +96,10 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         thinkingConfig=None if effort is None else {"thinkingLevel": effort},
     )
 
-    encode_tools, histories = once_per_toolset(provider.encode_tools), Histories(provider)
+    encode_tools, histories = (
+        once_per_toolset(provider.encode_tools),
+        Histories(provider.start_history, provider.finish_history),
+    )
 
     def body(request: Request) -> Body:
         history = histories.encode(request.messages, request.system, ())

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import is_
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from handrail import Spec
 from handrail.messages import Message
-from handrail.models._sdk_client import Body, ProviderModule
+from handrail.models._sdk_client import Body
 from handrail.providers._formats.history import HistoryWriter
+
+Start: TypeAlias = Callable[[Iterable[Spec]], HistoryWriter]
+"""Begins to encode a history, for the tools of a request."""
+Finish: TypeAlias = Callable[[HistoryWriter, str], Body]
+"""Returns a request's fields with all messages so far, and the system prompt."""
 
 MAX_CONVERSATIONS = 8
 """Conversations whose encoded messages a model keeps: of an agent and its sub-agents."""
@@ -30,8 +35,9 @@ class _Conversation(NamedTuple):
 class Histories:
     """The latest histories that were encoded for an API."""
 
-    def __init__(self, api: ProviderModule) -> None:
-        self._api = api
+    def __init__(self, start: Start, finish: Finish) -> None:
+        self._start = start
+        self._finish = finish
         self._lock = Lock()
         self._latest: list[_Conversation] = []
 
@@ -40,10 +46,10 @@ class Histories:
         with self._lock:
             found = next((one for one in self._latest if one.is_before(messages, tools)), None)
             if found is None:
-                found = _Conversation((), tools, self._api.start_history(tools))
+                found = _Conversation((), tools, self._start(tools))
             else:
                 self._latest.remove(found)
             found.writer.add(messages[len(found.messages) :])
             known = found._replace(messages=tuple(messages))
             self._latest = [known, *self._latest][:MAX_CONVERSATIONS]
-            return self._api.finish_history(found.writer, system)
+            return self._finish(found.writer, system)

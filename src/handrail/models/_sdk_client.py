@@ -17,12 +17,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
-from handrail import Call, Spec
+from handrail import Call
 from handrail.messages import ModelError, Reply, Request, StreamItem
 from handrail.models._failures import Errors, as_model_errors, incomplete_reply, to_model_error
 from handrail.models._kept_clients import Clients, GivenClient, KeptClients
 from handrail.models._native_output import read_answer
-from handrail.providers._formats.history import HistoryWriter
 
 Body: TypeAlias = dict[str, Any]
 Event: TypeAlias = Mapping[str, Any]
@@ -54,14 +53,6 @@ class ProviderModule(Protocol):
     @property
     def Stream(self) -> Callable[..., StreamDecoder]:  # noqa: N802 a class name
         """Converts a streamed response."""
-        ...
-
-    def start_history(self, tools: Iterable[Spec] = ()) -> HistoryWriter:
-        """Return a writer for a history that grows."""
-        ...
-
-    def finish_history(self, writer: HistoryWriter, system: str) -> Body:
-        """Return the fields of a request with all messages so far."""
         ...
 
     @property

@@ -231,7 +231,7 @@ class SettingsHooks:
         return _add_text(result, said)
 
     async def _end_subagent(self, call_id: str, text: str) -> list[str]:
-        about = {
+        about: dict[str, Any] = {
             "stop_hook_active": False,
             "agent_id": call_id,
             "agent_type": "Explore",
