@@ -21,7 +21,7 @@ from runs.durable.shop import TURNS
 from runs.durable.workers import Forks, judge
 
 
-def sealed(entries: list[JournalEntry]) -> list[tuple[int, str]]:
+def sealed(entries: list[JournalEntry]) -> list[tuple[int, str, str]]:
     """Return each end of a segment that a journal has, and how it ended."""
     found = [entry.content for entry in entries if entry.kind == "status"]
     return [(one["sealed"], one["status"], one["reason"]) for one in found if "sealed" in one]
