@@ -42,7 +42,7 @@ _OTHER_EMOJI = frozenset(
     "\u203c\u2049\u2139\u2194\u2934\u2935\u25fb\u25fc\u25fd\u25fe\u3030\u303d"
     "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 )
-"""Emoji, and their skin tones, that Unicode does not count among other symbols."""
+"""Emoji and skin tones outside of the category "other symbols" in Unicode."""
 _SCRIPTS = frozenset(
     "ARABIC SYRIAC MONGOLIAN DEVANAGARI BENGALI GURMUKHI GUJARATI ORIYA TAMIL TELUGU KANNADA "
     "MALAYALAM SINHALA MYANMAR KHMER".split()
