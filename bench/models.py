@@ -27,7 +27,7 @@ from handrail import READ, Call, Result, Text, Toolset, tool
 from handrail.agent import Agent
 from handrail.messages import Delta, Message, Model, Prompt, Reply, Request, ToolResults
 from handrail.models import anthropic, gemini, openai_chat
-from handrail.models._histories import Histories
+from handrail.models._body import Histories
 from handrail.providers import anthropic as anthropic_format
 from handrail.providers import gemini as gemini_format
 from handrail.providers import openai_chat as chat_format

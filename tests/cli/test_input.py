@@ -325,8 +325,9 @@ def test_a_pager_shows_the_last_result_in_full(chat: Chat, handrail: Handrail) -
     pty.types("\x0fprint\r")  # no call has ended yet
     pty.sees("lines   Ctrl+O shows all")
     pty.sees("Heard 0.")
+    pty.sees("Describe a change")  # the turn has ended
     pty.types("\x0f")
-    pty.sees("\x1b[?2004h")  # the terminal is the input's again
+    pty.sees("Describe a change")  # the terminal is the input's again
     pty.types("print\r")
     rest = pty.sees("Heard 0.")
     pty.types("\x04")

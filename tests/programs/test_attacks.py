@@ -28,7 +28,7 @@ def test_no_hostile_program_reaches_the_host(wall: str, tmp_path: Path) -> None:
     done = subprocess.run(  # noqa: S603  our own script
         [sys.executable, str(Path(__file__).parent / "attacks.py")],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
         env={"PATH": path, "PYTHONPATH": os.pathsep.join(folders), "HANDRAIL_SECRET": SECRET},
     )

@@ -91,7 +91,7 @@ def find_workers() -> list[int]:
             continue
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            status = (entry / "stat").read_text().rpartition(")")[2].split()
+            status = (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         except OSError:
             continue
         if b"monty" in words[0] or b"/worker" in words[0]:
@@ -107,7 +107,9 @@ def is_below(pid: int) -> bool:
         if pid == os.getpid():
             return True
         try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            pid = int(
+                Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1]
+            )
         except OSError:
             return False
     return False

@@ -214,7 +214,7 @@ def _closed_folder(_given: Any, root: Path, *, judged: bool) -> bool:
     lines = [f"{start} {call} --mode edits --no-input" for call in calls]
     path = f"{closed}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     home = {"HOME": str(root.parent), "PATH": path, "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": ""}
-    said = [host(root, line, **home) for line in (*lines, f"{start} doctor")]
+    said = [host(root, line, **home) for line in (*lines, f"{start} doctor --full")]
     assert all("needle" in text for text in said[:2]), said
     return not any("Permission denied" in text for text in said) and "ok    ripgrep" in said[2]
 

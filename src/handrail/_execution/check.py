@@ -76,11 +76,13 @@ def _find_offered(tool: AnyTool, turn: Turn[Any], view: View) -> AnyTool | None:
     One that is in every request or was found before exists, so its calls are denied.
     """
     exposure = tool.spec.exposure
+    if exposure is _DIRECT:
+        return tool
     if exposure is _SEARCH:
         return view.bind_search(tool, turn)
     options = turn.options
     is_found = (exposure is _DEFERRED or options.outer) and tool.spec.name in options.loaded
-    return tool if exposure is _DIRECT or is_found or view.may_show(tool) else None
+    return tool if is_found or view.may_show(tool) else None
 
 
 def _read(call: Call, tool: AnyTool, turn: Turn[Any], view: View) -> CheckedCall | Result:

@@ -1,8 +1,7 @@
 """Run coroutines on asyncio or trio. The only file importing either.
 
-Most tools end without waiting, and need no deadline. So on asyncio a coroutine is started
-immediately, and a timer is set only if it waits. On trio the timer comes first, since scopes must
-nest.
+Most tools end without waiting, and need no deadline. So on asyncio a coroutine is started at once,
+and a timer is set only if it waits. On trio the timer comes first, since scopes must nest.
 """
 
 from __future__ import annotations

@@ -46,7 +46,6 @@ class Turn(Generic[D]):
         "_id",
         "_key",
         "_last",
-        "_options",
         "_owner",
         "_records",
         "_reply",
@@ -55,6 +54,7 @@ class Turn(Generic[D]):
         "generation",
         "interrupt",
         "is_closed",
+        "options",
         "stop_reason",
         "tools",
         "waiting",
@@ -63,6 +63,7 @@ class Turn(Generic[D]):
     """The tools that the model was sent."""
     generation: int
     """The generation of the registry that they come from, if any."""
+    options: TurnOptions
     stop_reason: str | None
     """Why a hook ends the run after this turn, if one does."""
     is_closed: bool
@@ -88,7 +89,7 @@ class Turn(Generic[D]):
         self._owner = owner
         self._id = id
         self._run = run
-        self._options = options
+        self.options = options
         self.tools = _NO_TOOLS if owner is None else owner.view.tools
         self.generation = 0 if owner is None else owner.view.generation
         self.stop_reason = self.interrupt = self._key = self._last = self._reply = None
@@ -98,37 +99,32 @@ class Turn(Generic[D]):
     @property
     def principal(self) -> str | None:
         """The user or service on whose behalf the calls run."""
-        return self._options.principal
+        return self.options.principal
 
     @property
     def deps(self) -> D:
         """Objects for the tools, such as a database. Never sent to a model."""
-        return cast("D", self._options.deps)
+        return cast("D", self.options.deps)
 
     @property
     def metadata(self) -> Mapping[str, Json]:
         """More facts for hooks, policies and tools."""
-        return self._options.metadata
+        return self.options.metadata
 
     @property
     def approver(self) -> Approver | None:
         """The approver of this turn, in place of the executor's."""
-        return self._options.approver
+        return self.options.approver
 
     @property
     def known(self) -> Mapping[str, Result]:
         """Results that were recorded before a restart, by call id."""
-        return self._options.known
-
-    @property
-    def options(self) -> TurnOptions:
-        """Its options."""
-        return self._options
+        return self.options.known
 
     @property
     def is_inner(self) -> bool:
         """Whether a tool made these calls: see ``Context.turn``."""
-        return self._options.outer is not None
+        return self.options.outer is not None
 
     @property
     def owner(self) -> TurnOwner[Turn[Any], Any]:
@@ -315,7 +311,7 @@ class Turn(Generic[D]):
         outer = find_around(pending, self.waiting, self._records.values())
         if outer is not None:
             given = {} if answer is None else {pending.id: answer}
-            self._options = self._options._replace(answers={**self._options.answers, **given})
+            self.options = self.options._replace(answers={**self.options.answers, **given})
             return self._answer(outer, None)
         under_way = self.find_answered(self._own(pending).key)
         if under_way is not None:

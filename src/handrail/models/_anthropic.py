@@ -8,10 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from handrail.messages import Request, RequiredTool
-from handrail.models._body import NO_OPTIONS, Options, ServerTools, base_body, given, merge
+from handrail.models._body import (
+    NO_OPTIONS,
+    Histories,
+    Options,
+    ServerTools,
+    base_body,
+    given,
+    merge,
+)
 from handrail.models._caching import mark_prefixes
 from handrail.models._failures import Errors, missing_sdk
-from handrail.models._histories import Histories
 from handrail.models._native_output import OutputWay, choose_way
 from handrail.models._sdk_client import (
     Body,
@@ -101,13 +108,8 @@ def anthropic(  # noqa: PLR0913  each is an option with a default
         output_config=None if effort is None else {"effort": effort},
     )
     limit = max_tokens or _max_tokens(name)
-    write = base_body(
-        api,
-        Histories(api.start_history, api.finish_history),
-        _API,
-        server_tools,
-        search=search or _search(name, base_url),
-    )
+    histories = Histories(api.start_history, api.finish_history)
+    write = base_body(api, histories, _API, server_tools, search=search or _search(name, base_url))
 
     def body(request: Request) -> Body:
         base = write(_allow_thinking(request, options))

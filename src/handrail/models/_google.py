@@ -12,6 +12,7 @@ from handrail.messages import Request
 from handrail.models._body import (
     NO_OPTIONS,
     EncodedTools,
+    Histories,
     Options,
     ServerTools,
     given,
@@ -19,7 +20,6 @@ from handrail.models._body import (
     once_per_toolset,
 )
 from handrail.models._failures import Errors, missing_key, missing_sdk
-from handrail.models._histories import Histories
 from handrail.models._native_output import OutputWay, choose_way
 from handrail.models._sdk_client import (
     Body,
@@ -96,10 +96,8 @@ def gemini(  # noqa: PLR0913  each is an option with a default
         thinkingConfig=None if effort is None else {"thinkingLevel": effort},
     )
 
-    encode_tools, histories = (
-        once_per_toolset(provider.encode_tools),
-        Histories(provider.start_history, provider.finish_history),
-    )
+    encode_tools = once_per_toolset(provider.encode_tools)
+    histories = Histories(provider.start_history, provider.finish_history)
 
     def body(request: Request) -> Body:
         history = histories.encode(request.messages, request.system, ())

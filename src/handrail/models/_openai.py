@@ -11,9 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from handrail.messages import Request
-from handrail.models._body import NO_OPTIONS, Options, ServerTools, base_body, given, merge
+from handrail.models._body import (
+    NO_OPTIONS,
+    Histories,
+    Options,
+    ServerTools,
+    base_body,
+    given,
+    merge,
+)
 from handrail.models._failures import Errors, Reported, missing_sdk, provider_error
-from handrail.models._histories import Histories
 from handrail.models._native_output import OutputWay, choose_way
 from handrail.models._sdk_client import (
     Body,
@@ -88,9 +95,8 @@ def openai_chat(  # noqa: PLR0913  each is an option with a default
         prompt_cache_key=cache_key,
         stream_options={"include_usage": True} if stream else None,
     )
-    write = base_body(
-        chat, Histories(chat.start_history, chat.finish_history), chat.API, server_tools
-    )
+    histories = Histories(chat.start_history, chat.finish_history)
+    write = base_body(chat, histories, chat.API, server_tools)
 
     def body(request: Request) -> Body:
         base = write(request)
@@ -173,13 +179,8 @@ def openai_responses(  # noqa: PLR0913  each is an option with a default
         include=["reasoning.encrypted_content"],
     )
     way = search or ("native" if base_url is None and _SEARCHES.match(name) else "plain")
-    write = base_body(
-        responses,
-        Histories(responses.start_history, responses.finish_history),
-        responses.API,
-        server_tools,
-        search=way,
-    )
+    histories = Histories(responses.start_history, responses.finish_history)
+    write = base_body(responses, histories, responses.API, server_tools, search=way)
 
     def body(request: Request) -> Body:
         base = write(request)

@@ -3,7 +3,20 @@
 Needs the extra ``handrail[programs]``.
 """
 
-from handrail.programs._program import ProgramLimits
-from handrail.programs._tool import program_tool, with_programs
+from typing import TYPE_CHECKING
+
+from handrail._support.lazy import make_lazy
+
+if TYPE_CHECKING:
+    from handrail.programs._program import ProgramLimits
+    from handrail.programs._tool import program_tool, with_programs
+else:
+    _HOMES = {
+        "ProgramLimits": "_program",
+        "program_tool": "_tool",
+        "with_programs": "_tool",
+    }
+
+    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals(), extra="programs")
 
 __all__ = ["ProgramLimits", "program_tool", "with_programs"]

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 MAX_CHARS = 100_000
 """Characters of a program."""
 _MAX_FINDINGS = 10
-_FENCE = re.compile(r"\A\s*```[a-zA-Z]*\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _FATAL = frozenset(
     {"invalid-syntax", "unresolved-import", "unresolved-reference", "unused-awaitable"}
 )
@@ -25,11 +24,11 @@ _ABOUT_CALLS = frozenset(
     }
 )
 _OF_FUNCTION = re.compile(r"function `(\w+)`")
-_WRONG_TYPE = re.compile(
-    r"found `"
-    r"(Literal\[[^,\]]*\]|str|int|float|bool|None|bytes|set\[.*|CoroutineType.*|def .*|\(.*)`$"
+_PLAIN_TYPE = re.compile(
+    r"Literal\[[^,\]]*\]|str|int|float|bool|None|bytes|set\[.*|CoroutineType.*|def .*|\(.*"
 )
-"""The end of a finding about an argument that has one plain type."""
+_FOUND = "found `"
+"""What comes before the type of an argument, at the end of a finding."""
 _FINE: tuple[str, ...] = ("`return` statement outside of a function", "__future__")
 _MODULES = (
     "asyncio base64 collections copy csv dataclasses datetime decimal functools hashlib itertools "
@@ -52,8 +51,7 @@ class ProgramText(NamedTuple):
 
 def read_source(text: str, functions: Collection[str]) -> ProgramText:
     """Return a program without its Markdown fence, and what its syntax tree shows."""
-    fenced = _FENCE.match(text)
-    code = fenced[1] if fenced else text
+    code = _unfence(text)
     if len(code) > MAX_CHARS:
         return ProgramText(code, "", (f"The program has more than {MAX_CHARS:,} characters.",))
     try:
@@ -70,6 +68,15 @@ def read_source(text: str, functions: Collection[str]) -> ProgramText:
 
 
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+
+
+def _unfence(text: str) -> str:
+    """Return what a Markdown fence contains, or the text itself."""
+    first, newline, rest = text.strip().partition("\n")
+    language = first.removeprefix("```").strip()
+    is_fenced = newline and first.startswith("```") and rest.endswith("```")
+    is_plain = not language or (language.isascii() and language.isalpha())
+    return rest.removesuffix("```").removesuffix("\n") if is_fenced and is_plain else text
 
 
 def _last_name(tree: Any) -> str:
@@ -175,12 +182,19 @@ def _is_fatal(finding: Mapping[str, Any], functions: Mapping[str, Any]) -> bool:
         return not any(fine in message for fine in _FINE)
     if rule == "unresolved-attribute":
         return message.startswith("Module `")
-    if rule == "invalid-argument-type" and not _WRONG_TYPE.search(message):
+    if rule == "invalid-argument-type" and not _is_plain_type(message):
         return False  # one of several types, as the check guesses them, may be the right one
     if rule in _ABOUT_CALLS:
         named = _OF_FUNCTION.search(message)
         return named is not None and named[1] in functions
     return False
+
+
+def _is_plain_type(message: str) -> bool:
+    """Return whether a finding about an argument ends with one plain type."""
+    _, found, named = message.rpartition(_FOUND)
+    is_named = found and named.endswith("`")
+    return bool(is_named and _PLAIN_TYPE.fullmatch(named[:-1]))
 
 
 def _describe(finding: Mapping[str, Any]) -> str:

@@ -68,7 +68,7 @@ warn  model               no model is set
                           `--model PROVIDER:NAME`
 ok    terminal            no terminal, no colors, utf-8
 """)
-    assert ran.err == snapshot("42 checks: 0 failed, 1 warning; `--full` shows all\n")
+    assert ran.err == snapshot("43 checks: 0 failed, 1 warning; `--full` shows all\n")
     document = schema("doctor", looked(handrail).json)
     assert document["status"] == "warn"
     lines = handrail("doctor", "-o", "jsonl").lines
@@ -145,7 +145,7 @@ ok    config              no problems
 
 
 def test_colours_say_how_it_stands(handrail: Handrail) -> None:
-    out = handrail("doctor", "--color", "always", "--without", "bash").out
+    out = handrail("doctor", "--full", "--color", "always", "--without", "bash").out
 
     assert re.findall(r"\x1b\[\d+m(\w+) *\x1b\[0m  (python|model) ", out) == [
         ("ok", "python"),
@@ -223,6 +223,7 @@ def test_extras_that_are_missing_or_old_come_with_the_command_that_brings_them(
             "extra-openapi",
             "extra-otel",
             "extra-postgres",
+            "extra-programs",
             "extra-search",
             "extra-skills",
         ]

@@ -97,12 +97,19 @@ def find_fuzzy(typed: str, paths: Iterable[str]) -> list[str]:
     The start of a file's name is better than its middle, then the middle of a path, then letters
     that are apart. A shorter path is better than a longer one.
     """
-    letters = re.compile(".*?".join(map(re.escape, typed)), re.IGNORECASE)
     small = typed.lower()
     ranked = (
-        (_rank(path.lower(), small), len(path), path) for path in paths if letters.search(path)
+        (_rank(path.lower(), small), len(path), path)
+        for path in paths
+        if _has_in_order(path.lower(), small)
     )
     return [path for _, _, path in nsmallest(_MAX_COMPLETIONS, ranked)]
+
+
+def _has_in_order(path: str, typed: str) -> bool:
+    """Return whether a path has these letters in this order, with others between them."""
+    rest = iter(path)
+    return all(letter in rest for letter in typed)
 
 
 def _rank(path: str, typed: str) -> int:

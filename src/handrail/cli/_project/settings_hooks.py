@@ -159,10 +159,12 @@ class SettingsHooks:
             why = await self._refuse_request(pending)
             if why:
                 return Deny(f"Not run: {why}")
+            answer: Answer | Pending | None = None
             async with anyio.create_task_group() as group:
                 group.start_soon(self._notify, pending.call.name)
                 answer = await approver(pending)
                 group.cancel_scope.deadline = anyio.current_time() + _NOTIFY_SECONDS
+            assert answer is not None  # noqa: S101  an error would have been raised
             return answer
 
         return ask

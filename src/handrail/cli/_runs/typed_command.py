@@ -27,10 +27,12 @@ async def run_typed(tools: Toolset, command: str, on_event: Callable[[Event], No
         Toolset(bash), policy=_ask_about_all, approvals=Approvals(approver=_approve)
     )
     call = Call("bash", {"command": command, "timeout_ms": _TIMEOUT_MS}, f"typed-{next(_COUNT)}")
+    result: Result | None = None
     async with executor, anyio.create_task_group() as group:
         group.start_soon(_forward, executor.events(), on_event)
         result = await executor.run(call)
         group.cancel_scope.cancel()
+    assert result is not None  # noqa: S101  an error would have been raised
     return result
 
 

@@ -120,7 +120,7 @@ class Rulebook:
     def from_toml(cls, text: str, *, file: str = "rules.toml", **options: Any) -> Rulebook:
         """Make a policy from the text of a rule file. ``mode`` overrides the file's mode."""
         read = parse(text, file=file, level=Level.USER)
-        return cls(read.rules, **{"mode": read.mode or Mode.ASK, **options})
+        return cls(read.rules, **options | {"mode": options.get("mode", read.mode or Mode.ASK)})
 
     @property
     def mode(self) -> Mode:
