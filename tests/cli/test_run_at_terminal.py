@@ -216,7 +216,7 @@ def test_a_chat_says_at_once_that_it_starts(
     handrail: Handrail, arguments: tuple[str, ...], term: str, begins: str
 ) -> None:
     pty = Pty(handrail, *arguments, env={"TERM": term, "HANDRAIL_PLAIN": ""})
-    pty.sees("Model:")
+    pty.sees("Model: ")  # an earlier Ctrl-C would be read with the next key
     pty.types("\x03")
 
     assert pty.ends() == 130
