@@ -258,6 +258,12 @@ class Pty:
     def ended(self) -> bool:
         return self._process.poll() is not None
 
+    def ends_within(self, seconds: float) -> bool:
+        """Wait for the program to end, but not for long; whether it did."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self.ended
+
     def ends(self) -> int:
         """Wait until the program has ended; its exit code."""
         try:
