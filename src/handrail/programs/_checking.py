@@ -1,4 +1,4 @@
-"""Find what will fail in a program, before it makes its first call."""
+"""Find what will fail in a program, before its first call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLAIN_TYPE = re.compile(
     r"Literal\[[^,\]]*\]|str|int|float|bool|None|bytes|set\[.*|CoroutineType.*|def .*|\(.*"
 )
 _FOUND = "found `"
-"""What comes before the type of an argument, at the end of a finding."""
+"""Comes before an argument's type, ending a finding."""
 _FINE: tuple[str, ...] = ("`return` statement outside of a function", "__future__")
 _MODULES = (
     "asyncio base64 collections copy csv dataclasses datetime decimal functools hashlib itertools "
@@ -71,7 +71,7 @@ _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
 
 def _unfence(text: str) -> str:
-    """Return what a Markdown fence contains, or the text itself."""
+    """Return a Markdown fence's content, or the text itself."""
     first, newline, rest = text.strip().partition("\n")
     language = first.removeprefix("```").strip()
     is_fenced = newline and first.startswith("```") and rest.endswith("```")
@@ -191,7 +191,7 @@ def _is_fatal(finding: Mapping[str, Any], functions: Mapping[str, Any]) -> bool:
 
 
 def _is_plain_type(message: str) -> bool:
-    """Return whether a finding about an argument ends with one plain type."""
+    """Return whether an argument's finding ends with one plain type."""
     _, found, named = message.rpartition(_FOUND)
     is_named = found and named.endswith("`")
     return bool(is_named and _PLAIN_TYPE.fullmatch(named[:-1]))
