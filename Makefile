@@ -61,7 +61,7 @@ services:  ## a scratch PostgreSQL on a loopback port, for HANDRAIL_POSTGRES; th
 	@$(BIN)/python tests/services.py $(if $(STOP),stop,start)
 
 PART ?= core arguments edges bank-sqlite bank-postgres
-SOAK_core = tests/execution tests/turn tests/hooks/test_cache.py
+SOAK_core = tests/execution tests/turn tests/hooks/test_cache.py tests/joints tests/programs tests/support tests/test_patterns.py
 SOAK_arguments = tests/definition tests/schema tests/values tests/collection tests/providers tests/test_vectors.py
 SOAK_edges = tests/test_docs.py tests/policy tests/approvals tests/agent tests/runs tests/console tests/models tests/cli tests/net tests/sandbox tests/tools --ignore $(BANK)
 BANK = tests/runs/durable/test_bank.py
