@@ -213,9 +213,9 @@ class DurableRuns:
         pause = 0.02
         with anyio.fail_after(seconds):
             while True:
-                is_late = pause >= _MAX_PAUSE  # the engine gives up no run that has just begun
-                run = await self._look(run_id, engine=is_late)
-                if run.status not in WORKED_ON and not await self._questions.answered(run_id):
+                answered = await self._questions.answered(run_id)
+                run = await self._look(run_id, engine=pause >= _MAX_PAUSE)
+                if run.status not in WORKED_ON and not answered:
                     return run
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _MAX_PAUSE)
