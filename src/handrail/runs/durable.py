@@ -213,9 +213,9 @@ class DurableRuns:
         pause = 0.02
         with anyio.fail_after(seconds):
             while True:
-                answered = await self._questions.answered(run_id)
                 run = await self._look(run_id, engine=pause >= _MAX_PAUSE)
-                if run.status not in WORKED_ON and not answered:
+                is_open = run.status != "waiting" or await self.inbox(run_id=run_id, limit=1)
+                if run.status not in WORKED_ON and is_open:
                     return run
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _MAX_PAUSE)
