@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from handrail.sandbox._bubblewrap.placeholders import find_placeholders
     from handrail.sandbox._environment import safe_variables
     from handrail.sandbox._home import contains_home
     from handrail.sandbox._process.running import Process
@@ -21,6 +22,7 @@ else:
         "Sandbox": "_sandbox",
         "SandboxUnavailable": "_values",
         "contains_home": "_home",
+        "find_placeholders": "_bubblewrap.placeholders",
         "safe_variables": "_environment",
         "start_read_only": "_read_only",
     }
@@ -37,6 +39,7 @@ __all__ = [
     "Sandbox",
     "SandboxUnavailable",
     "contains_home",
+    "find_placeholders",
     "safe_variables",
     "start_read_only",
 ]
