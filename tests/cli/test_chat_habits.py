@@ -184,9 +184,15 @@ command = ["touch *"]
 """
 
 
-@pytest.mark.parametrize("place", ["user", "project"])
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("user", "rule 'no-push' denies `git push` (releases are pushed by CI)"),
+        ("project", "rule 'a rule that is not trusted yet' denies `git push`"),
+    ],
+)
 def test_a_typed_command_obeys_rules_that_deny_but_needs_no_approval(
-    chat: Chat, handrail: Handrail, place: str
+    chat: Chat, handrail: Handrail, place: str, why: str
 ) -> None:
     user = handrail.config / "rules.toml"
     user.parent.mkdir(parents=True, exist_ok=True)
@@ -195,8 +201,7 @@ def test_a_typed_command_obeys_rules_that_deny_but_needs_no_approval(
     file.write_text(RULES, encoding="utf-8")
     pty = chat("--mode", "plan")
     pty.types("!git push --dry-run origin\r")
-    pty.sees("rule 'no-push' denies")
-    pty.sees("releases are pushed by CI")
+    pty.sees("denies `git push`")
     pty.types("!touch made; echo made it\r")
     pty.sees("exit code 0")
     pty.types("go on\r")
@@ -206,11 +211,10 @@ def test_a_typed_command_obeys_rules_that_deny_but_needs_no_approval(
     assert (handrail.workspace / "made").exists()
     [saved] = journal_runs(handrail)
     refused = saved.state().messages[0].parts[0].text
-    assert refused == snapshot("""\
-I ran this command in the sandbox:
-$ git push --dry-run origin
-Not run: rule 'no-push' denies `git push` (releases are pushed by CI). Do not work around this. Continue without it, or tell the user.\
-""")
+    assert refused == (
+        f"I ran this command in the sandbox:\n$ git push --dry-run origin\nNot run: {why}. "
+        "Do not work around this. Continue without it, or tell the user."
+    )
 
 
 def test_a_note_is_added_to_the_instructions_and_the_model_knows_it(
