@@ -92,8 +92,7 @@ class MountPoints:
 def remove_leftovers(root: str) -> None:
     """Remove what a killed process left in a workspace, unless a command runs there."""
     with contextlib.suppress(SandboxUnavailable):  # the first command says why
-        if os.path.exists(f"{_lock_folder()}/{name_lock(root)}"):  # noqa: PTH110
-            MountPoints(root).release()
+        MountPoints(root).release()
 
 
 def _make_placeholder(path: str) -> None:

@@ -25,6 +25,11 @@ def find_placeholders(root: str | os.PathLike[str]) -> frozenset[str]:
     return frozenset(name for name in parse_names(text) if _is_empty(f"{root}/{name}"))
 
 
+def has_list(root: str) -> bool:
+    """Return whether commands run in a workspace, or a killed process left names in it."""
+    return os.path.exists(f"{folder_of_locks()}/{name_lock(root)}")  # noqa: PTH110
+
+
 def _is_empty(path: str) -> bool:
     """Return whether a path is an empty folder."""
     try:

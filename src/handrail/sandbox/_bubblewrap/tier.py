@@ -21,7 +21,7 @@ from handrail.sandbox._bubblewrap.mount_check import (
     count_added,
     read_host_mounts,
 )
-from handrail.sandbox._bubblewrap.mount_points import MountPoints, remove_leftovers
+from handrail.sandbox._bubblewrap.placeholders import has_list
 from handrail.sandbox._home import HomeView
 from handrail.sandbox._kernel import seccomp
 from handrail.sandbox._protected import ProtectedPaths, is_beneath, list_protected_names
@@ -37,6 +37,7 @@ from handrail.sandbox._values import (
 
 if TYPE_CHECKING:
     from handrail.net import Proxy
+    from handrail.sandbox._bubblewrap.mount_points import MountPoints
     from handrail.sandbox._bubblewrap.network import NetworkBridge, Route
     from handrail.sandbox._process.running import Process
 
@@ -148,7 +149,11 @@ class BubblewrapTier:
         self._loopback = Loopback(setup, self._program)
         self._excludes = GitExcludes(setup.root, setup.written, Path(setup.temporary, "gitignore"))
         self.protected = list_protected_names(setup.opened)
-        remove_leftovers(setup.root)
+        if has_list(setup.root):
+            # imported here: there is usually nothing to remove
+            from handrail.sandbox._bubblewrap.mount_points import remove_leftovers
+
+            remove_leftovers(setup.root)
         self._packed_options: dict[_OptionsKey, bytes] = {}
         self._last: tuple[_MountsKey, MountCheck] | None = None
 
@@ -187,6 +192,7 @@ class BubblewrapTier:
         """Start a command with file descriptors for its streams only."""
         # imported here: many sandboxes are only made to check that one is available
         from handrail.sandbox._bubblewrap.launch import LaunchSpec, start_command
+        from handrail.sandbox._bubblewrap.mount_points import MountPoints
 
         mount_points = MountPoints(self._setup.root)
         removed, route = list[str](), None
