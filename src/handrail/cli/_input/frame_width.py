@@ -6,8 +6,6 @@ import os
 import time
 from typing import Any
 
-from prompt_toolkit.application import Application
-
 _LATE_SECONDS = 0.5
 """How long a terminal may have another width before it says so. tmux waits up to 0.25 s."""
 
@@ -25,7 +23,7 @@ class FrameWidth:
         """Note that a frame is drawn, and whether it shows news of a turn."""
         self._drawn_at = time.monotonic() if is_news else -_LATE_SECONDS
 
-    def count_moved(self, app: Application[Any], columns: int) -> int | None:
+    def count_moved(self, app: Any, columns: int) -> int | None:
         """Return by how many rows a narrower terminal broke the frame above the cursor.
 
         None if it has the width of that frame. A count that is too high would erase rows above
