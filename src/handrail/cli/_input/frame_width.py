@@ -41,7 +41,8 @@ class FrameWidth:
             max((x + cell.width for x, cell in screen.data_buffer[y].items()), default=0)
             for y in range(cursor.y)
         ]
-        return cursor.x // columns + sum(max(cells - 1, 0) // columns for cells in used)
+        moved: int = cursor.x // columns + sum(max(cells - 1, 0) // columns for cells in used)
+        return moved
 
 
 def _breaks_rows() -> bool:
