@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
-    "": "guides/define-a-tool.md",
+    "": "guides/results.md",
     "coding": "coding/index.md",
     "console": "production/console.md",
     "durable": "production/durable.md",
@@ -42,7 +42,7 @@ COMMANDS = {
     "web": "python -c 'from handrail.tools import web_fetch; web_fetch()'",
 }
 """A command for each extra whose pages need a key, a browser or a server."""
-BESIDE = {"otel": ["opentelemetry-sdk"]}
+BESIDE = {"otel": ["opentelemetry-sdk", f"handrail[durable] @ {ROOT.as_uri()}"]}
 """What the page about an extra tells its reader to install, too."""
 
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -84,9 +84,11 @@ def try_extra(extra: str, folder: Path) -> str:
         file = folder / f"page_about_{extra or 'handrail'}.py"
         file.write_text(program(PAGES[extra]), encoding="utf-8")
         steps.append([str(environment / "bin" / "python"), str(file)])
+    place = folder / f"place-of-{extra}"
+    place.mkdir()
     for step in steps:
         ended = subprocess.run(  # noqa: S603 - the words are ours
-            step, cwd=folder, capture_output=True, text=True, timeout=600, check=False
+            step, cwd=place, capture_output=True, text=True, timeout=600, check=False
         )
         if ended.returncode:
             return ended.stdout + ended.stderr

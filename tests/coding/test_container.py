@@ -78,6 +78,7 @@ def project(tmp_path: Path) -> Path:
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder outside the project: commands may not change the code of a model."""
     folder = tmp_path_factory.mktemp("model")
+    folder.chmod(0o755)
     (folder / "model.py").write_text(MODEL, encoding="utf-8")
     return f"{folder}:/model:ro"
 

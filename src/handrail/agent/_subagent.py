@@ -1,4 +1,4 @@
-"""Run an agent for a call of another agent's run."""
+"""Run an agent for another agent's call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from handrail.messages import ModelError
 from handrail.permissions import Answer, Approver, Pending, Suspended
 
 MakeRun: TypeAlias = Callable[[RunState, OnEvent, LiveRun | None], Run[Any]]
-"""Makes the run of a sub-agent: from its state, a listener, and the run that it works for."""
+"""Makes a sub-agent's run: from its state, a listener, and the run it works for."""
 _NO_ONE = (
     "Not run: this needs the user's approval, and no one is available to give it. Do what you can "
     "without it, and report it at the end. Request: {}"
@@ -28,7 +28,7 @@ NO_TIMEOUT = math.inf
 
 
 def find_approver(context: Context[Any], parent: LiveRun | None) -> Approver | None:
-    """Return what answers the questions of a sub-agent that has no approver.
+    """Return the approver for a sub-agent without its own.
 
     Outside of a run, nothing keeps a question for later.
     """
