@@ -36,6 +36,7 @@ SEALED: Mapping[str, SealedTable] = {
         ("run",), ("prompt", "why", "unfinished", "about"), ("unfinished", "about")
     ),
     "handrail_turn": SealedTable(("run", "number"), ("text",)),
+    "handrail_piece": SealedTable(("run", "attempt", "number"), ("body",)),
     "handrail_vote": SealedTable(("pending", "voter"), ("answer",)),
 }
 """By table. A statement has the value of a column under the column's name."""
