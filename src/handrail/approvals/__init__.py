@@ -13,6 +13,7 @@ from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
     from handrail.approvals._display import Printable, RenderedLine, make_printable
+    from handrail.approvals._form import FieldKind, Form, FormField, read_form
     from handrail.approvals._functions import TerminalAnswer, callback, defer
     from handrail.approvals._ledger import FileLedger
     from handrail.approvals._prompt import RenderedRequest, render_request
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from handrail.approvals._terminal import ask_at_terminal, terminal
 else:
     _HOMES = {
+        "FieldKind": "_form",
         "FileLedger": "_ledger",
+        "Form": "_form",
+        "FormField": "_form",
         "Printable": "_display",
         "Proposal": "_remember",
         "Remembers": "_remember",
@@ -46,6 +50,7 @@ else:
         "make_printable": "_display",
         "measure_changes": "_question",
         "name_grade": "_rows",
+        "read_form": "_form",
         "render_request": "_prompt",
         "sign_pending": "_signing",
         "summarize_request": "_question",
@@ -57,7 +62,10 @@ else:
 
 
 __all__ = [
+    "FieldKind",
     "FileLedger",
+    "Form",
+    "FormField",
     "Printable",
     "Proposal",
     "Remembers",
@@ -75,6 +83,7 @@ __all__ = [
     "make_printable",
     "measure_changes",
     "name_grade",
+    "read_form",
     "render_request",
     "sign_pending",
     "summarize_request",
