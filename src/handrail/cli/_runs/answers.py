@@ -81,7 +81,8 @@ def read_values(chosen: Sequence[Pending], values: Sequence[str]) -> dict[str, s
             code="no_form",
             hint=f"name one call: `handrail runs show {chosen[0].run_id}` lists them",
         )
-    typed = dict(text.partition("=")[::2] for text in values)
+    pairs = [text.partition("=") for text in values]
+    typed = {name: value for name, _, value in pairs}
     form = read_form(forms[0])
     try:
         filled = form.fill(typed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -40,6 +40,7 @@ async def call_and_ask(send: Send, context: Context, server: str) -> Result | No
 
     A question can be answered later: the call begins again, with the state that the server gave.
     """
+    required: Any
     number, required = _find_last(context)
     for _ in range(MAX_ROUNDS + 1):
         responses: Any = None
@@ -172,7 +173,7 @@ class Askers:
         self._running: list[_Asker] = []
 
     @contextmanager
-    def note(self, context: Context, server: str) -> Iterator[None]:
+    def note(self, context: Context, server: str) -> Generator[None]:
         """Let the server ask the user of this call until the block ends."""
         asker = _Asker(context, server)
         self._running.append(asker)
