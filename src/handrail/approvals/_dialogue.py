@@ -11,11 +11,18 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from handrail import Allow, Call, Deny, HandrailError, Result
-from handrail.approvals._choices import WAIT, Choice, choice_rows, list_rows, pick_key
 from handrail.approvals._display import Look, RenderedLine, Screen, inline, inline_json, wrap_line
 from handrail.approvals._editing import edit_text, find_editor
 from handrail.approvals._form import ask_values, read_form
-from handrail.approvals._keys import KeyReader, single_keys
+from handrail.approvals._keys import (
+    WAIT,
+    Choice,
+    KeyReader,
+    choice_rows,
+    list_rows,
+    pick_key,
+    single_keys,
+)
 from handrail.approvals._prompt import CONTINUATION, MARGIN, RenderedRequest
 from handrail.approvals._question import Question
 from handrail.approvals._remember import Proposal, Remembers, Scope, explain_no_offer, find_offers

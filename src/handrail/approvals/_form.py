@@ -1,4 +1,4 @@
-"""Forms: what a request of the kind ``form`` asks for, and what a person types for it."""
+"""Forms: the values a request asks for, and reading what a person types."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class FormField:
         return ", ".join(map(str, items)) if is_list(items) else str(items)
 
     def parse(self, text: str) -> Json:
-        """Return the value of a typed text. An empty one is the default, or None.
+        """Return a typed text's value. An empty one is the default, or None.
 
         Raises ValueError, with a message for the person.
         """
@@ -127,7 +127,7 @@ _PARSERS: Mapping[FieldKind, Callable[[FormField, str], Json]] = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a tool, or a server behind it, asks a person for. Its texts are not safe to show."""
+    """The values a tool or its server asks a person for. Its texts are not safe to show."""
 
     question: str
     asker: str
@@ -140,7 +140,7 @@ class Form:
     def fill(self, typed: Mapping[str, str]) -> Edit:
         """Return typed texts as an answer. An empty text is the default, or no value.
 
-        Raises ValueError with what to correct, also for a name that is no field.
+        Raises ValueError with what to correct, also for an unknown name.
         """
         unknown = [name for name in typed if all(one.name != name for one in self.fields)]
         if unknown:
@@ -167,7 +167,7 @@ def ask_values(form: Form, ask: Callable[[str], str], show: Callable[[str, Look]
 
 
 def read_form(pending: Pending) -> Form:
-    """Return the form of a request of the kind ``form``. Raises ValueError for another kind."""
+    """Return a request's form. Raises ValueError if its kind is not ``form``."""
     if pending.kind != "form":
         raise ValueError("This request has no form.")
     args: Any = json.loads(str(pending.call.args))
@@ -200,7 +200,7 @@ def _read_field(name: str, field: Any, required: Any) -> FormField:
 
 
 def _list_choices(field: Any) -> tuple[tuple[str, str], ...]:
-    """Return the values of a choice, in any of the forms that the protocol has."""
+    """Return a choice's values, however the protocol writes them."""
     if not is_table(field):
         return ()
     titled: Any = field.get("oneOf") or field.get("anyOf")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import anyio
@@ -12,7 +13,6 @@ import mcp_types
 from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter
 
 from handrail._version import __version__
 from handrail.mcp._client.definition import ListedTool
@@ -31,11 +31,17 @@ MAX_TOOLS = 10_000
 """Tools from one server. More are omitted."""
 _LISTEN_AGAIN_SECONDS = 1.0
 
-_ANSWER: TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult] = TypeAdapter(
-    mcp_types.CallToolResult | mcp_types.InputRequiredResult
-)
-
 log = logging.getLogger("handrail.mcp")
+
+
+class _Answer:
+    """Reads a call's answer: its result, or what the server requires first."""
+
+    @staticmethod
+    def model_validate(sent: dict[str, Any], **how: Any) -> Any:
+        asks = sent.get("resultType") == "input_required"
+        kind = mcp_types.InputRequiredResult if asks else mcp_types.CallToolResult
+        return kind.model_validate(sent, **how)
 
 
 @asynccontextmanager
@@ -105,10 +111,17 @@ class Session:
             request_state=state,
         )
         sent = mcp_types.CallToolRequest(params=params)
+        kind: Any = _Answer
+        send: Callable[[], Awaitable[Any]] = partial(
+            self._session.send_request, sent, kind, progress_callback=request.heard
+        )
+        answer: mcp_types.CallToolResult | mcp_types.InputRequiredResult
         if self.is_modern:
-            return await self._session.send_request(sent, _ANSWER, progress_callback=request.heard)
+            answer = await send()
+            return answer
         with self._askers.note(request.context, server):
-            return await self._session.send_request(sent, _ANSWER, progress_callback=request.heard)
+            answer = await send()
+        return answer
 
     async def subscribe(self) -> None:
         """Receive changes in the newer protocol, where a server notifies only subscribers.

@@ -1,4 +1,4 @@
-"""What a server may ask a person: bounded, flat forms without secrets."""
+"""Forms from servers: bounded, flat, and without secrets."""
 
 from __future__ import annotations
 
