@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from handrail.sandbox._bubblewrap.placeholders import find_placeholders
     from handrail.sandbox._environment import safe_variables
     from handrail.sandbox._home import contains_home
     from handrail.sandbox._process.running import Process
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from handrail.sandbox._values import Report, ResourceLimits, Restriction, SandboxUnavailable
 else:
     _MODULES = {
+        "_bubblewrap.placeholders": "find_placeholders",
         "_environment": "safe_variables",
         "_home": "contains_home",
         "_process.running": "Process",
@@ -33,6 +35,7 @@ __all__ = [
     "Sandbox",
     "SandboxUnavailable",
     "contains_home",
+    "find_placeholders",
     "safe_variables",
     "start_read_only",
 ]
