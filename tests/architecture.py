@@ -85,7 +85,15 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_stores", "importers"},
     ),
     "providers": ({"_schema", "_formats"}, {"_streams"}, {"_readers"}),
-    "runs": ({"_sealing"}, {"_store"}, {"_reading"}, {"_engine"}, {"_durable"}, {"_serving"}),
+    "runs": (
+        {"_sealing"},
+        {"_store"},
+        {"_reading"},
+        {"_live"},
+        {"_engine"},
+        {"_durable"},
+        {"_serving"},
+    ),
     "sandbox": ({"_kernel"}, {"_process"}, {"_bubblewrap"}),
     "tools": ({"_notebook"}, {"_files"}, {"_edit", "_search", "_trees", "_web"}, {"_shell"}),
 }
