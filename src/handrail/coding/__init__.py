@@ -11,18 +11,14 @@ if TYPE_CHECKING:
     from handrail.coding._offer import choose_tools
     from handrail.coding._system_prompt import SystemPrompt
 else:
-    _HOMES = {
-        "AGENT_TOOLS": "_agent_tools",
-        "AgentArgs": "_coding_agent",
-        "Explorer": "_agent_tools",
-        "SystemPrompt": "_system_prompt",
-        "add_agent_tools": "_agent_tools",
-        "choose_tools": "_offer",
-        "coding_agent": "_coding_agent",
-        "make_agent": "_make_agent",
-        "retry_patiently": "_make_agent",
+    _NAMES = {
+        "_agent_tools": "AGENT_TOOLS Explorer add_agent_tools",
+        "_coding_agent": "AgentArgs coding_agent",
+        "_make_agent": "make_agent retry_patiently",
+        "_offer": "choose_tools",
+        "_system_prompt": "SystemPrompt",
     }
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _NAMES, globals())
 
 __all__ = [
     "AGENT_TOOLS",
