@@ -234,7 +234,7 @@ class DbosEngine:
         await self._queue(segment_id.rpartition(":")[0], options, text)
 
     async def _queue(self, run: str, options: Any, text: str) -> None:
-        """Queue something of a run. If the run was removed meanwhile, nothing stays."""
+        """Queue something of a run. Nothing stays if the run was removed at the same time."""
         await to_thread.run_sync(self.client.enqueue, options, self._seals.seal_text(text))
         await self._rows.drop_removed(run, options["workflow_id"])
 

@@ -7,7 +7,7 @@ import zlib
 _DEFLATED = b"\x01"
 """The first byte of a compressed text. No other stored text begins with it."""
 _MIN_BYTES = 64
-"""Shorter texts are stored as they are."""
+"""Shorter texts are stored unchanged."""
 _WINDOW = -zlib.MAX_WBITS
 """Without a header and a checksum: chains of digests find changes."""
 _WORDS = (
@@ -54,7 +54,7 @@ A later dictionary needs another first byte.
 
 
 def compress(text: str) -> bytes:
-    """Return a text as it is stored."""
+    """Return a text in its stored form."""
     data = text.encode("utf-8", "surrogatepass")
     if len(data) < _MIN_BYTES and not data.startswith(_DEFLATED):
         return data
