@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -404,7 +404,8 @@ async def test_a_killed_removal_removes_runs_whole_or_not_at_all(
         assert process.stdout is not None
         await process.stdout.receive()
         await anyio.sleep(chance.uniform(0, 0.2))  # at any point of it
-        process.send_signal(signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it can have ended
+            process.send_signal(signal.SIGKILL)
         await process.wait()
         await until(partial(to_thread.run_sync, is_alone, database))  # a server ends what it began
         rows = count_rows(database)
