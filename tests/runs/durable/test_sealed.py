@@ -18,6 +18,8 @@ from handrail.agent import Agent
 from handrail.messages import ModelError, Reply, Request, ToolResults
 from handrail.permissions import Approvers, Edit
 from handrail.runs import Claimant, Codec, JournalError, JournalLine, RunQuery, open_runs, verify
+from handrail.runs._live.pieces import Piece, add_pieces, dump
+from handrail.runs._sealing.compression import decompress
 from handrail.runs._sealing.statements import SEALED
 from handrail.runs.durable import CallQueue, DurableRun, DurableRuns
 from handrail.runs.history import all_calls, read_history
@@ -35,6 +37,7 @@ READABLE = {
     "handrail_called": {"run", "call", "tool", "status", "rule", "pending"},
     "handrail_journal": {"run"},
     "handrail_label": {"label", "run"},
+    "handrail_piece": {"run", "attempt"},
     "handrail_question": {"id", "run", "answered_by"},
     "handrail_rule": {"rule", "file", "day", "outcome", "labels"},
     "handrail_run": {"id", "agent", "principal", "status", "app"},
@@ -141,6 +144,10 @@ async def write_runs(database: str, codec: Codec | None) -> list[set[tuple[str, 
     status = JournalLine.of("status", status="failed", prompt=WORD, why=WORD, note=WORD)
     with open_runs(database, codec=codec) as store:
         store.append("own", [status, JournalLine.of("prompt", at=1.0, text=WORD)])
+        piece = {"run": "own", "turn": 1, "attempt": "a", "number": 0}
+        body = dump([Piece("text", WORD)])
+        said = add_pieces([{**piece, "body": body}], postgres="://" in database)
+        store.database.transact_now([said], 0)
     return [*found, find_word(database)]
 
 
@@ -172,7 +179,7 @@ def read_texts(database: str) -> Iterable[tuple[str, str, bytes]]:
                 columns = [one[0] for one in cursor.description]
                 for row in cursor:
                     yield from (
-                        (table, name, str(value).encode())
+                        (table, name, as_bytes(value))
                         for name, value in zip(columns, row, strict=True)
                     )
         return
@@ -185,9 +192,13 @@ def read_texts(database: str) -> Iterable[tuple[str, str, bytes]]:
             columns = [one.name for one in cursor.description or ()]
             for row in cursor:
                 yield from (
-                    (table, name, str(value).encode())
-                    for name, value in zip(columns, row, strict=True)
+                    (table, name, as_bytes(value)) for name, value in zip(columns, row, strict=True)
                 )
+
+
+def as_bytes(value: object) -> bytes:
+    """Return what a column has, as someone who knows our compression reads it."""
+    return (decompress(value) if isinstance(value, bytes) else str(value)).encode()
 
 
 async def test_no_text_is_in_the_database_and_all_are_read_with_the_key(database: str) -> None:
