@@ -72,7 +72,7 @@ class Tool(Generic[P, R]):
     _promise: Any = field(default=None, repr=False)
     """The declared return type, if it is known."""
     _target: Callable[[Mapping[str, Any]], Call] | None = field(default=None, repr=False)
-    """Takes checked arguments of a proxy; returns the call that it means."""
+    """Takes checked arguments of a proxy; returns the call it means."""
     _way: Way = field(init=False, repr=False)
     takes_context: bool = field(init=False, repr=False)
     """Whether the function takes a Context."""

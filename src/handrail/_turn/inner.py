@@ -40,7 +40,7 @@ class InnerCalls:
         outer: The call whose tool makes them.
         turn: Its turn.
         view: Its tools.
-        key: Its key. It is the id of the run that the inner turns belong to.
+        key: Its key. The inner turns' run has it as its id.
     """
 
     def __init__(self, outer: Record, turn: Turn[Any], view: Any, key: str) -> None:
@@ -81,7 +81,7 @@ class InnerCalls:
         return read_values(args, results[0])
 
     def find_args(self, name: str) -> Mapping[str, Any] | None:
-        """Return the arguments of the only call in a turn, if the tool made it before."""
+        """Return the only call's arguments in a turn, if the tool made it before."""
         for inner in self._turns.get(name, ()):
             args = inner.call.args
             return json.loads(args) if isinstance(args, str) else args
