@@ -207,11 +207,16 @@ class _Asker(NamedTuple):
         self, name: str, calls: Sequence[Call], tools: Sequence[Any], /, **options: Any
     ) -> list[Result]:
         """Run the tool's calls: see ``Context.turn``."""
-        running, record = self.running, self.running.record
+        return await self.inner.run(name, calls, tools, **options)
+
+    @property
+    def inner(self) -> InnerCalls:
+        """What the tool has done inside the call."""
+        record = self.running.record
         if record.inner_calls is None:
-            key = running.checked.key
+            key = self.running.checked.key
             record.inner_calls = InnerCalls(record, record.turn, record.view, key)
-        return await record.inner_calls.run(name, calls, tools, **options)
+        return record.inner_calls
 
     @property
     def has_begun(self) -> bool:

@@ -14,7 +14,8 @@ from handrail._values.result import Result
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # whose default all checkers know
 
-    from handrail._values.approval import Approver
+    from handrail._values.approval import Answer, Approver
+    from handrail._values.pending import Pending
 
     D = TypeVar("D", default=Any)
 else:
@@ -41,6 +42,23 @@ def _never() -> bool:
     return False
 
 
+class Inside(Protocol):
+    """What a tool has done inside its call, and the requests there."""
+
+    kept: str
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """The answers to the requests inside the call."""
+        ...
+
+    def suspend(
+        self, requests: tuple[Pending, ...], kept: str, approved: tuple[str, ...]
+    ) -> NoReturn:
+        """Leave the call pending."""
+        ...
+
+
 class Asks(Protocol):
     """A running call, which can ask for more access, make calls, or ask what others ask."""
 
@@ -63,6 +81,11 @@ class Asks(Protocol):
     @property
     def has_begun(self) -> bool:
         """Whether the call has made calls in another process."""
+        ...
+
+    @property
+    def inner(self) -> Inside:
+        """What the tool has done inside the call."""
         ...
 
 
@@ -154,6 +177,31 @@ class Context(Generic[D]):
         return await self._call.run_inner(
             name, tuple(calls), tuple(tools), whole=whole, about=about
         )
+
+    def suspend(self, *requests: Pending, record: str, approved: Iterable[str] = ()) -> NoReturn:
+        """Leave the call pending until one of these requests is answered. Raises Suspended.
+
+        For a tool that works with another executor, whose requests are then asked like the call's
+        own. Once there is an answer, the tool begins again, perhaps in another process.
+
+        Args:
+            requests: The other executor's requests.
+            record: Text to continue from: see ``record``.
+            approved: The ids of requests that need no answer: they only wait for other calls.
+        """
+        if self._call is None:
+            raise RuntimeError(_NO_EXECUTOR)
+        self._call.inner.suspend(requests, record, tuple(approved))
+
+    @property
+    def record(self) -> str:
+        """What the tool kept with ``suspend``, or an empty text."""
+        return "" if self._call is None else self._call.inner.kept
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """The answers to the requests inside the call, by ``Pending.id``: see ``suspend``."""
+        return {} if self._call is None else self._call.inner.answers
 
     @property
     def has_begun(self) -> bool:

@@ -153,6 +153,11 @@ class Pending:
         return (self, *[request for inner in self.inner for request in inner.requests])
 
     @property
+    def questions(self) -> tuple[Pending, ...]:
+        """The requests that need a person: this one, or those inside it."""
+        return tuple([one for one in self.requests if one.kind != "waiting"])
+
+    @property
     def claim_name(self) -> str:
         """The name under which a ledger records its use. It begins with the key of the call."""
         return f"{self.key}?{self.round}"

@@ -195,7 +195,6 @@ class Session:
             waiting=(),
             inbox=(),
             discarded=(),
-            inner=(),
             answers=(),
             shortened=kept,
         )

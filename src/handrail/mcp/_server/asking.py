@@ -65,8 +65,9 @@ def render(pending: Pending) -> str:
 
 
 def ask(pending: Pending) -> types.InputRequiredResult:
-    """Return the question to answer with the next request."""
-    params = types.ElicitRequestFormParams(message=render(pending), requested_schema=_NO_FIELDS)
+    """Return the question to answer with the next request: the call's, or the first inside it."""
+    asked, *_ = *pending.questions, pending
+    params = types.ElicitRequestFormParams(message=render(asked), requested_schema=_NO_FIELDS)
     return types.InputRequiredResult(
         input_requests={QUESTION: types.ElicitRequest(params=params)},
         request_state=pending.to_json(),

@@ -159,7 +159,7 @@ class Calls:
     async def _finish(
         self, session: Session, request: Request, name: str, result: Result
     ) -> types.CallToolResult | types.InputRequiredResult:
-        if result.pending is not None and result.pending.kind == "waiting":
+        if result.pending is not None and not result.pending.questions:
             result = await self._wait_behind(session, request, result.pending)
         if result.pending is not None:
             session.asked[result.pending.key] = time.monotonic()
@@ -177,7 +177,8 @@ class Calls:
             turn.adopt(pending)  # another process asked
 
         async def run() -> Result:
-            turn.answer(pending, answer)
+            asked, *_ = *pending.questions, pending  # a client is asked one question at a time
+            turn.answer(asked, answer)
             return await turn.result(call_id)
 
         try:
@@ -252,7 +253,7 @@ class Calls:
     def count_questions(self) -> int:
         """Return how many calls wait for a person."""
         waiting = (one for session in self._sessions.values() for one in session.turn.waiting)
-        return self._asking + sum(1 for one in waiting if one.kind != "waiting")
+        return self._asking + sum(len(one.questions) for one in waiting)
 
 
 def _name_session(request: Request) -> str:
