@@ -329,18 +329,8 @@ class Agent(Generic[T]):
             """
             executor = self._executor()
 
-            def make_run(
-                state: RunState,
-                answers: Mapping[str, Answer],
-                on_event: OnEvent,
-                parent: LiveRun | None,
-            ) -> Run[T]:
-                options: RunArgs = {
-                    "answers": answers,
-                    "on_event": on_event,
-                    "deps": context.deps,
-                    "metadata": context.metadata,
-                }
+            def make_run(state: RunState, given: Any, parent: LiveRun | None) -> Run[T]:
+                options: RunArgs = {**given, "deps": context.deps, "metadata": context.metadata}
                 if context.principal is not None:
                     options["principal"] = context.principal
                 approver = context.approver if executor.approver is None else None

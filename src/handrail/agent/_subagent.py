@@ -16,10 +16,10 @@ from handrail.agent._loop.settings import RunResult
 from handrail.agent._loop.spending import UnknownPrice
 from handrail.agent._run import Run
 from handrail.messages import ModelError
-from handrail.permissions import Answer, Approver
+from handrail.permissions import Approver
 
-MakeRun: TypeAlias = Callable[[RunState, Mapping[str, Answer], OnEvent, LiveRun | None], Run[Any]]
-"""Makes the run of a sub-agent: from its state, answers, a listener, and the run it works for."""
+MakeRun: TypeAlias = Callable[[RunState, Mapping[str, Any], LiveRun | None], Run[Any]]
+"""Makes the run of a sub-agent: from its state, options, and the run that it works for."""
 NO_TIMEOUT = math.inf
 """A sub-agent runs until its own limits or its parent's are reached."""
 
@@ -42,7 +42,7 @@ async def run_inside(
     answers = {name: answer for name, answer in given.items() if name in ids}
 
     def make(on_event: OnEvent, _asks_here: Approver | None) -> Run[Any]:
-        return make_run(state, answers, on_event, parent)
+        return make_run(state, {"answers": answers, "on_event": on_event}, parent)
 
     try:
         result = await _watch(executor, make, context.call_id, parent)
