@@ -330,7 +330,7 @@ class Agent(Generic[T]):
             executor = self._executor()
 
             def make_run(state: RunState, given: Any, parent: LiveRun | None) -> Run[T]:
-                options: RunArgs = {**given, "deps": context.deps, "metadata": context.metadata}
+                options = RunArgs(deps=context.deps, metadata=context.metadata, **given)
                 if context.principal is not None:
                     options["principal"] = context.principal
                 approver = context.approver if executor.approver is None else None
