@@ -330,7 +330,8 @@ class Agent(Generic[T]):
             executor = self._executor()
 
             def make_run(state: RunState, given: Any, parent: LiveRun | None) -> Run[T]:
-                options = RunArgs(deps=context.deps, metadata=context.metadata, **given)
+                options: RunArgs = given
+                options["deps"], options["metadata"] = context.deps, context.metadata
                 if context.principal is not None:
                     options["principal"] = context.principal
                 approver = context.approver if executor.approver is None else None
