@@ -212,7 +212,7 @@ class _Asker(NamedTuple):
 
     @property
     def inner(self) -> InnerCalls:
-        """What the tool has done inside the call."""
+        """The calls and requests inside this call."""
         record = self.running.record
         if record.inner_calls is None:
             key = self.running.checked.key

@@ -48,7 +48,7 @@ def _never() -> bool:
 
 
 class Inside(Protocol):
-    """What a tool has done inside its call, and the requests there."""
+    """The requests inside a call, and the text that its tool kept."""
 
     kept: str
 
@@ -98,7 +98,7 @@ class Asks(Protocol):
 
     @property
     def inner(self) -> Inside:
-        """What the tool has done inside the call."""
+        """The requests inside the call."""
         ...
 
 
@@ -208,7 +208,7 @@ class Context(Generic[D]):
 
     @property
     def record(self) -> str:
-        """What the tool kept with ``suspend``, or an empty text."""
+        """The text from ``suspend``, from before the tool began again; else empty."""
         return "" if self._call is None else self._call.inner.kept
 
     @property
