@@ -21,11 +21,12 @@ CORE = (
     {"_definition"},
     {"_collection"},
     {"messages"},
+    {"_sources"},
     {"_turn"},
     {"_permissions"},
     {"_catalogue"},
     {"_execution"},
-    {"permissions"},
+    {"permissions", "sources"},
 )
 """The folders and public modules below the front door. Each imports lower ones, and itself."""
 EDGES: Mapping[str, set[str]] = {
@@ -185,7 +186,7 @@ def _may_import(name: str, target: str) -> bool:
     return top == target_top or _level(CORE, target_top) < _level(CORE, top)
 
 
-FRONT_DOOR = ("", "events", "permissions", "messages", "_version")
+FRONT_DOOR = ("", "events", "permissions", "messages", "sources", "_version")
 """What an edge may import: `handrail` itself, and its public modules."""
 
 

@@ -95,6 +95,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "_schedule": (36, 49),
     "_schema": (30, 35),
     "_search": (13, 6),
+    "_sources": (12, 11),
     "_support": (10, 6),
     "_turn": (39, 37),
     "_values": (22, 22),

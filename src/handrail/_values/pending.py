@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
+from handrail._values._sources.values import ValueSource, read_source, write_source
 from handrail._values.access import Access, find_effect
 from handrail._values.call import Call
 from handrail._values.content import is_object
@@ -121,6 +122,8 @@ class Pending:
     """The waiting calls inside it: see ``Context.turn``."""
     record: str = ""
     """Its tool's calls and their results, as JSON text. They do not run again."""
+    sources: tuple[ValueSource, ...] = ()
+    """Who named the destinations of the call, and the links in its texts."""
 
     def __post_init__(self) -> None:
         if self.added != self.accesses[len(self.accesses) - len(self.added) :]:
@@ -146,6 +149,13 @@ class Pending:
         start = _START.match(key)
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
         return f"{start[0] if start else 'x'}~{digest}~{self.round}"
+
+    @property
+    def text(self) -> str:
+        """The question for a person: what the call would do, and who named the values in it."""
+        from handrail._values._sources.text import describe_request  # few requests need it
+
+        return describe_request(self.headline, self.question, self.call.name, self.sources)
 
     @property
     def requests(self) -> tuple[Pending, ...]:
@@ -216,6 +226,7 @@ def write_pending(pending: Pending) -> dict[str, Any]:
         **({"added": _write_accesses(pending.added)} if pending.added else {}),
         **({"inner": [write_pending(one) for one in pending.inner]} if pending.inner else {}),
         **({"record": pending.record} if pending.record else {}),
+        **({"sources": [write_source(one) for one in pending.sources]} if pending.sources else {}),
     }
 
 
@@ -254,6 +265,7 @@ def read_pending(value: object) -> Pending:
         added=tuple(_read_access(access) for access in saved.items("added")),
         inner=tuple(read_pending(one) for one in saved.items("inner")),
         record=saved.text("record"),
+        sources=tuple(read_source(one) for one in saved.items("sources")),
     )
 
 
@@ -278,6 +290,7 @@ _OMITTED: Mapping[str, Any] = {
     "added": [],
     "inner": [],
     "record": "",
+    "sources": [],
 }
 """Fields that are omitted if they have these values."""
 

@@ -24,7 +24,7 @@ from handrail._support.visible import spell_out
 from handrail.mcp._client.content import read_result
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.servers import HttpServer, NotConnected, Server
-from handrail.mcp._client.session import Era, Heard, Session, open_session
+from handrail.mcp._client.session import Era, Feedback, Session, open_session
 from handrail.mcp._client.watch import Watch
 from handrail.mcp._login.flow import Login
 
@@ -172,7 +172,7 @@ class Connection:
             await self._ended.wait()
 
     async def run(
-        self, name: str, args: dict[str, Json], heard: Heard, *, repeatable: bool
+        self, name: str, args: dict[str, Json], heard: Feedback, *, repeatable: bool
     ) -> Result:
         """Call a tool, reconnecting first if needed.
 
@@ -193,7 +193,7 @@ class Connection:
         session: Session,
         name: str,
         args: dict[str, Json],
-        heard: Heard,
+        heard: Feedback,
         *,
         repeatable: bool,
     ) -> Result | None:

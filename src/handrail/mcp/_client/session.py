@@ -32,7 +32,7 @@ _LISTEN_AGAIN_SECONDS = 1.0
 log = logging.getLogger("handrail.mcp")
 
 
-class Heard(Protocol):
+class Feedback(Protocol):
     """Progress callback for a call."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
@@ -86,7 +86,7 @@ class Session:
         return found[:MAX_TOOLS]
 
     async def call(
-        self, name: str, args: dict[str, Json], heard: Heard
+        self, name: str, args: dict[str, Json], heard: Feedback
     ) -> mcp_types.CallToolResult:
         """Call a tool. The output is checked by the executor, within its time limit.
 
