@@ -10,6 +10,7 @@ import sys
 
 import adapters
 import agent
+import chat
 import cli
 import definition
 import durable
@@ -44,6 +45,7 @@ def main() -> int:
         mcp_calls,
         cli,
         terminal,
+        chat,
         durable,
     )
     names = {part.__name__.removesuffix("_calls"): part for part in (*parts, adapters)}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
 
+from api_index import GROUP, Name, describe, find_examples
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -32,8 +34,6 @@ LOCAL_MODEL = "get-started/local-model.md"
 
 _TINY = re.compile(r'^```python title="tiny\.py"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _TINY_LINK = "[`tiny.py`](local-model.md#a-tiny-model-for-the-tutorials)"
-_GROUP = re.compile(r"^::: (handrail\S*)\n    (\w+(?: \w+)*)$", re.MULTILINE)
-"""Names of a module, in the order of a page of the API reference."""
 _NAME = """::: {}.{}
     options:
       heading_level: 3
@@ -64,8 +64,8 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     if page.file.src_uri == MESSAGES:
         titled = titled.replace("\n```text\n", "\n```{ .text .output }\n")
     titled = titled.replace(_TINY_LINK, '[`tiny.py`](tiny.py){ download="tiny.py" }')
-    titled = _GROUP.sub(_list_names, titled)
     home = dirname(page.file.src_uri)
+    titled = GROUP.sub(partial(_list_names, home), titled)
     folder = "" if page.file.src_uri in FROM_ROOT.values() else join("docs", home)
 
     def link(match: re.Match[str]) -> str:
@@ -75,8 +75,21 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     return _LINK.sub(link, titled)
 
 
-def _list_names(match: re.Match[str]) -> str:
-    return "\n".join(_NAME.format(match[1], name) for name in match[2].split())
+def _list_names(home: str, group: re.Match[str]) -> str:
+    """Write a table of names, each with a sentence and an example, then the entry of each."""
+    names = [Name(group[1], name) for name in group[2].split()]
+    rows = [
+        f"| [`{name.name}`](#{name.module}.{name.name}) | {describe(name)} | {example} |"
+        for name in names
+        for example in [_link_example(name, home)]
+    ]
+    table = "\n".join(("| name | what it is or does | example |", "|---|---|---|", *rows))
+    return "\n".join((table, "", *(_NAME.format(*name) for name in names)))
+
+
+def _link_example(name: Name, home: str) -> str:
+    place = find_examples()[name]
+    return f"[{place.title.replace('`', '')}]({relpath(place.page, home)}#{place.anchor})"
 
 
 def on_page_content(html: str, page: Page, **_: object) -> str:

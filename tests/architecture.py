@@ -77,7 +77,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_acp"},
         {"commands"},
     ),
-    "mcp": ({"_login", "_server"}, {"_client"}, {"_config", "_gateway"}),
+    "mcp": ({"_login", "_questions", "_server"}, {"_client"}, {"_config", "_gateway"}),
     "policy": (
         {"_shell"},
         {"_code", "_rules"},
@@ -86,7 +86,15 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_stores", "importers"},
     ),
     "providers": ({"_schema", "_formats"}, {"_streams"}, {"_readers"}),
-    "runs": ({"_sealing"}, {"_store"}, {"_reading"}, {"_engine"}, {"_durable"}, {"_serving"}),
+    "runs": (
+        {"_sealing"},
+        {"_store"},
+        {"_reading"},
+        {"_live"},
+        {"_engine"},
+        {"_durable"},
+        {"_serving"},
+    ),
     "sandbox": ({"_kernel"}, {"_process"}, {"_bubblewrap"}),
     "tools": ({"_notebook"}, {"_files"}, {"_edit", "_search", "_trees", "_web"}, {"_shell"}),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -16,6 +17,10 @@ from handrail._support.obeyed_names import OBEYED_NAMES
 from handrail.events import Event
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import api_index  # noqa: E402
+
 PAGES = ROOT / "docs" / "reference"
 
 
@@ -105,3 +110,28 @@ def test_the_tasks_of_a_page_have_each_public_name_once(page: str) -> None:
 
     named = [name for _, names in groups for name in names.split()]
     assert sorted(named) == sorted(importlib.import_module(module).__all__)
+
+
+def test_the_api_reference_has_a_sentence_and_an_example_for_each_name() -> None:
+    """They are read from the source and from the pages, so a name without one shows here."""
+    names = api_index.listed_names()
+    examples = api_index.find_examples()
+
+    assert [name for name in names if len(api_index.describe(name)) < len("Text.")] == []
+    assert [name for name in names if name not in examples] == []
+    read = {place.page: anchors(ROOT / "docs" / place.page) for place in examples.values()}
+    assert [place for place in examples.values() if place.anchor not in read[place.page]] == []
+    assert len(names) > 250
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def test_a_name_without_a_sentence_or_an_example_is_found() -> None:
+    unknown = api_index.Name("handrail", "make_lazy")
+
+    assert unknown not in api_index.find_examples()
+    assert api_index.describe(api_index.Name("handrail", "Call")).startswith("One request")

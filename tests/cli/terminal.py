@@ -98,8 +98,9 @@ class Tmux:
             assert time.monotonic() < until, f"{words!r} never came:\n{screen}"
         return settled(screen)
 
-    def screen(self) -> str:
-        return self._do("capture-pane", "-p")
+    def screen(self, *, above: bool = False) -> str:
+        """What is on the screen; if wanted, with all rows above it, as they were written."""
+        return self._do("capture-pane", "-p", *(("-J", "-S", "-") if above else ()))
 
     def ends(self) -> int:
         """Wait until the program has ended; its exit code."""

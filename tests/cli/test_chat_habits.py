@@ -168,6 +168,55 @@ touch: cannot touch '/made-here': Read-only file system
     )
 
 
+RULES = """
+[[rule]]
+id = "no-push"
+decide = "deny"
+tools = ["bash"]
+command = ["git push"]
+reason = "releases are pushed by CI"
+
+[[rule]]
+id = "look-first"
+decide = "ask"
+tools = ["bash"]
+command = ["touch *"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("user", "rule 'no-push' denies `git push` (releases are pushed by CI)"),
+        ("project", "rule 'a rule that is not trusted yet' denies `git push`"),
+    ],
+)
+def test_a_typed_command_obeys_rules_that_deny_but_needs_no_approval(
+    chat: Chat, handrail: Handrail, place: str, why: str
+) -> None:
+    user = handrail.config / "rules.toml"
+    user.parent.mkdir(parents=True, exist_ok=True)
+    file = user if place == "user" else handrail.workspace / ".handrail" / "rules.toml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(RULES, encoding="utf-8")
+    pty = chat("--mode", "plan")
+    pty.types("!git push --dry-run origin\r")
+    pty.sees("denies `git push`")
+    pty.types("!touch made; echo made it\r")
+    pty.sees("exit code 0")
+    pty.types("go on\r")
+    pty.sees("Heard")
+
+    assert ends(pty) == 0
+    assert (handrail.workspace / "made").exists()
+    [saved] = journal_runs(handrail)
+    refused = saved.state().messages[0].parts[0].text
+    assert refused == (
+        f"I ran this command in the sandbox:\n$ git push --dry-run origin\nNot run: {why}. "
+        "Do not work around this. Continue without it, or tell the user."
+    )
+
+
 def test_a_note_is_added_to_the_instructions_and_the_model_knows_it(
     chat: Chat, handrail: Handrail
 ) -> None:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 from inline_snapshot import snapshot
@@ -112,6 +114,64 @@ def test_a_narrower_terminal_leaves_no_second_input(tmux: Open) -> None:
             "  ask · model.py:model",
         ]
     )
+
+
+ROWS = 60
+STREAM = """
+import anyio
+from handrail import Text
+from handrail.messages import Delta, Reply
+
+ROWS = [f"row {number:03} {'word ' * (number % 23)}\\n\\n" for number in range(60)]
+
+
+async def model(request):
+    for row in ROWS:
+        yield Delta(row)
+        await anyio.sleep(0.03)
+    yield Reply((Text("".join(ROWS)),))
+"""
+
+
+def resized(tmux: Open, seed: int, **env: str) -> tuple[list[str], int]:
+    """The numbers of the rows on the screen and above it, after many sizes; and the inputs."""
+    chance = Random(seed)  # noqa: S311  no secret
+    pane = tmux(80, 24)
+    pane.handrail.write("stream.py", STREAM)
+    words = ("chat", "--model", "stream.py:model", "--without", "bash")
+    pane.runs(*words, env={"HANDRAIL_PLAIN": "", **env})
+    pane.shows("ask · stream.py:model")
+    pane.types("go")
+    for _ in range(chance.randrange(8, 16)):
+        pane.resizes(chance.randrange(36, 120), chance.choice([24, 18, 30]))
+        pane.shows("row", times=chance.randrange(1, 6))
+    pane.shows(f"row {ROWS - 1:03}")
+    pane.shows(f"{AT}Describe")
+    pane.resizes(60)
+    pane.shows(f"{'─' * 59}\n{AT}Describe")
+    text = pane.screen(above=True)
+    pane.presses("C-d")
+    assert pane.ends() == 0
+    return re.findall(r"^  row (\d{3})", text, re.MULTILINE), text.count(f"{AT}Describe")
+
+
+@pytest.mark.parametrize("env", [{}, {"XTERM_VERSION": "XTerm(390)"}, {"TMUX": "x"}], ids=str)
+def test_no_row_is_lost_when_the_size_changes_in_the_middle_of_a_reply(
+    tmux: Open, env: dict[str, str]
+) -> None:
+    rows, inputs = resized(tmux, 1, **env)
+
+    assert sorted(set(rows)) == [f"{number:03}" for number in range(ROWS)]
+    assert inputs == 1
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_no_row_is_lost_at_any_sizes(tmux: Open, seed: int) -> None:
+    rows, _ = resized(tmux, seed)
+
+    assert sorted(set(rows)) == [f"{number:03}" for number in range(ROWS)]
 
 
 @pytest.mark.timeout(180)

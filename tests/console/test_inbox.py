@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,7 @@ from handrail.permissions import (
     Pending,
     Undoable,
 )
-from handrail.runs import open_runs, request_digest
+from handrail.runs import RunRecord, open_runs, request_digest
 from handrail.runs.records import AnswerRecord, from_path, to_path
 
 REFUND = make_pending("r1")
@@ -513,3 +515,59 @@ def test_a_page_costs_at_most_six_statements_however_much_waits(
 def test_a_local_person_is_a_visitor_too(file: Path) -> None:
     client = TestClient(Console(BEHIND_A_PROXY, Store(str(file))), base_url=f"https://{HOST}")
     assert Visitor(client, {"host": HOST}).get("/inbox").status_code == 401
+
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "integer", "title": "Si\u202eze"},
+        "colour": {"enum": ["red", "blue"]},
+        "note": {"type": "string", "default": "none"},
+    },
+    "required": ["size"],
+}
+QUESTION = make_pending(
+    "r1",
+    "c9",
+    tool="fill_in",
+    args={"question": "Which?", "form": FORM, "state": "kept"},
+    kind="form",
+    headline="Answer the shop",
+    question="Which?",
+    origin=None,
+    grade=Grade.UNKNOWN,
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "given", "said"),
+    [
+        ({"value-0": "3", "value-1": "1"}, {"size": 3, "colour": "blue", "note": "none"}, ""),
+        ({"value-0": "3", "value-1": "9"}, None, "colour: this must be one of red, blue"),
+        ({}, None, "Si\\u{202E}ze: a value is needed, a whole number"),
+    ],
+)
+def test_a_form_is_filled_in_on_the_page(
+    tmp_path: Path, typed: dict[str, str], given: object, said: str
+) -> None:
+    file = tmp_path / "journal.db"
+    with closing(open_runs(file)) as journal:
+        park(journal, QUESTION)
+    person, path = visit(file), f"/inbox/{to_path(QUESTION.id)}"
+    page, more = person.get(path).text, person.get(f"{path}/more").text
+    answered = person.answer(path, **typed)
+    with closing(open_runs(file)) as journal:
+        receipt = journal.records().receipt(QUESTION.id)
+        saved = RunRecord(journal, "r1").answers.get(QUESTION.id, {}).get("saved")
+
+    text = read_page(page).text
+    assert "Answer the shop?" in text
+    assert "Send the answer" in text
+    assert "kept" not in page
+    assert "Change the arguments" not in more
+    if said:
+        assert (receipt, said in read_page(answered.text).text) == (None, True)
+    else:
+        assert receipt is not None
+        assert (receipt.answer, receipt.by) == ("edit", "proxy|ana")
+        assert json.loads(str(saved))["answer"]["edit"] == given

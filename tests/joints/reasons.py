@@ -11,7 +11,7 @@ _THREAD = "The caller is a thread that waits, and threads cannot be cancelled."
 _OBJECT = "Arguments arrive as an object: the client has read the JSON."
 _YES_OR_NO = "The client's or framework's user can approve or deny a call, and not change it."
 _WHOLE = "A result of MCP, or of an HTTP service, is sent as a whole."
-_BEHIND = "The gateway asks its client. The server behind it is not told, and cannot ask."
+_BEHIND = "The policy and the approver are the gateway's, and the server behind it is not told."
 _NEXT = "Each request is a separate turn, and a client sends the next one."
 _BEFORE = (
     "The SDK asks only before a tool runs. The model reads what is needed, and tells the user."
@@ -34,10 +34,8 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
     **{
         (row, "MCP gateway"): _BEHIND
         for row in (
-            "login",
             "context.may",
             "is_approved, the policy asks",
-            "is_approved, the tool always asks",
             "question of a sub-agent, answered at once",
         )
     },

@@ -752,3 +752,43 @@ async def test_without_sessions_a_hook_ends_the_calls_that_are_under_way() -> No
 
 def asks_to_add(call: CheckedCall) -> Decision:
     return Ask("Add it?") if call.name == "add_note" else Allow()
+
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {"size": {"type": "integer"}, "gift": {"type": "boolean"}},
+    "required": ["size"],
+}
+
+
+@tool(effect=READ)
+async def order(context: Context) -> str:
+    """Order."""
+    size = await context.ask("Which size?", FORM)
+    sure = None if size is None else await context.ask("Sure?", name="sure")
+    return f"{size} {sure}"
+
+
+@pytest.mark.parametrize("mode", ["legacy", MODERN])
+async def test_a_question_of_a_tool_is_a_form_at_the_client(mode: Any) -> None:
+    asked: list[tuple[str, Any]] = []
+    contents: list[Any] = [{"size": 3}, {}, None]
+
+    async def answer(_context: Any, params: Any) -> ElicitResult:
+        await anyio.lowlevel.checkpoint()
+        asked.append(
+            (params.message.split("question: ")[1].split("\n")[0], params.requested_schema)
+        )
+        content = contents.pop(0)
+        action: Any = "decline" if content is None else "accept"
+        return ElicitResult(action=action, content=content)
+
+    async with (
+        Executor(Toolset(order), policy=lambda _: Allow()) as made,
+        Client(make_server(made), mode=mode, elicitation_callback=answer) as client,
+    ):
+        texts = [text_of(await client.call_tool("order", {})) for _ in range(2)]
+
+    nothing = {"type": "object", "properties": {}}
+    assert texts == ["{'size': 3} {}", "None None"]
+    assert asked == [("Which size?", FORM), ("Sure?", nothing), ("Which size?", FORM)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from weakref import WeakKeyDictionary
+
+import anyio
 
 from handrail._catalogue.denied import find_denied
-from handrail._catalogue.indexes import index_of
 from handrail._collection.toolset import Toolset
 from handrail._definition.tool import AnyTool
 from handrail._permissions.checked_call import Policy
@@ -15,6 +18,41 @@ from handrail._search.index import ToolIndex
 from handrail._search.namespaces import Namespace, list_namespaces
 from handrail._values.effect import Exposure
 from handrail._values.names import api_name
+from handrail._values.spec import Spec
+
+
+class _Entry:
+    """One set's index, and the lock for those waiting for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.index: ToolIndex | None = None
+
+
+_entries: WeakKeyDictionary[Toolset, _Entry] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def index_of(tools: Toolset, before: Toolset | None = None) -> ToolIndex:
+    """Return the index for a set's deferred tools. Call it in a worker thread.
+
+    The index for ``before`` is used for unchanged tools. Threads needing one index make it once.
+    """
+    with _lock:
+        entry = _entries.setdefault(tools, _Entry())
+        old = None if before is None else _entries.get(before)
+    with entry.lock:
+        if entry.index is None:
+            specs = [spec for spec in tools.specs if spec.exposure is Exposure.DEFERRED]
+            entry.index = _make_index(specs, old.index if old is not None else None)
+        return entry.index
+
+
+def _make_index(specs: Sequence[Spec], old: ToolIndex | None) -> ToolIndex:
+    if old is None:
+        return ToolIndex.of(specs)
+    return anyio.run(partial(ToolIndex.build, specs, reuse=old))
+
 
 UNNAMED = "other"
 """How the namespace without a name is shown."""

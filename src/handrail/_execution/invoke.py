@@ -6,7 +6,7 @@ import logging
 import math
 import random
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from time import monotonic, perf_counter
@@ -37,6 +37,7 @@ from handrail._turn.turn import Turn
 from handrail._values.access import Access
 from handrail._values.approval import Approver
 from handrail._values.call import Args, Call
+from handrail._values.content import Json
 from handrail._values.context import Context
 from handrail._values.errors import (
     Deliberate,
@@ -207,11 +208,26 @@ class _Asker(NamedTuple):
         self, name: str, calls: Sequence[Call], tools: Sequence[Any], /, **options: Any
     ) -> list[Result]:
         """Run the tool's calls: see ``Context.turn``."""
-        running, record = self.running, self.running.record
+        return await self._inner_calls().run(name, calls, tools, **options)
+
+    def _inner_calls(self) -> InnerCalls:
+        record = self.running.record
         if record.inner_calls is None:
-            key = running.checked.key
+            key = self.running.checked.key
             record.inner_calls = InnerCalls(record, record.turn, record.view, key)
-        return await record.inner_calls.run(name, calls, tools, **options)
+        return record.inner_calls
+
+    async def ask(self, name: str, args: Mapping[str, Json], /, *, now: bool) -> Json:
+        """Ask the user to fill in a form: see ``Context.ask``."""
+        values: Json = await self._inner_calls().ask(name, args, now=now)
+        return values
+
+    def find_asked(self, name: str, /) -> Mapping[str, Json] | None:
+        """Return the arguments of a question from before the tool began again."""
+        record = self.running.record
+        if record.inner_calls is None and record.answered is None:
+            return None
+        return self._inner_calls().find_args(name)
 
     @property
     def has_begun(self) -> bool:

@@ -137,6 +137,11 @@ class CheckedCall(NamedTuple):
         """Whether its tool can begin again after a crash, since its inner calls are recorded."""
         return self.tool is not None and self.tool._replays  # noqa: SLF001  as the executor
 
+    @property
+    def asks_person(self) -> bool:
+        """Whether a person fills in a form for it: see ``Context.ask``."""
+        return self.tool is not None and self.tool._asks  # noqa: SLF001  as the executor
+
     def with_args(self, **changes: Any) -> Call:
         """Return the call with some arguments changed, for a ``before`` hook to return."""
         args = {**json.loads(self.parsed.text), **changes}

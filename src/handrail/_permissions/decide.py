@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 from handrail._permissions.checked_call import CheckedCall, Policy
 from handrail._permissions.foresee import asks_always, denies_all
 from handrail._values.access import Access
-from handrail._values.decision import Allow, Ask, Decision, Deny, Origin
+from handrail._values.decision import ANYONE, Allow, Ask, Decision, Deny, FillIn, Origin
 from handrail._values.errors import describe_error
 from handrail._values.spec import Spec
 
@@ -46,9 +46,14 @@ class Explains(Protocol):
 def decide(policy: Policy | None, checked: CheckedCall) -> Decision:
     """Return a policy's decision. Without a policy, every call is allowed.
 
-    A tool with ``needs_approval`` needs approval for every call that the policy allows.
+    A tool with ``needs_approval`` needs approval for every call that the policy allows. A form is
+    filled in by a person, unless the policy denies it.
     """
     decision = ALLOW if policy is None else _decide(policy, checked)
+    if checked.asks_person and type(decision) is not Deny:
+        limits = decision.approvers if isinstance(decision, Ask) else ANYONE
+        said: str = checked.parsed.values["question"]
+        return FillIn(said, decision.origin, once=True, approvers=limits)
     if checked.spec.needs_approval and type(decision) is Allow:
         question = f"Allow `{checked.name}`? It always needs approval."
         return Ask(question, decision.origin, once=True)

@@ -19,16 +19,17 @@ def name_extra(error: ModuleNotFoundError, what: str, extra: str) -> ModuleNotFo
 
 
 def make_lazy(
-    package: str, homes: Mapping[str, str], names: dict[str, Any], *, extra: str = ""
+    package: str, modules: Mapping[str, str], names: dict[str, Any], *, extra: str = ""
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package: most programs need few names.
 
     Args:
         package: The package's name.
-        homes: Each public name's module.
+        modules: Each module's public names, with spaces between them.
         names: The package's globals, where a name stays once it is loaded.
         extra: The extra with the imports for the package's modules.
     """
+    homes = {name: module for module, listed in modules.items() for name in listed.split()}
 
     def get(name: str) -> Any:
         if name not in homes:

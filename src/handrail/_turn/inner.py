@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from operator import attrgetter
@@ -56,6 +56,7 @@ class InnerCalls:
         self, name: str, calls: Sequence[Call], tools: Sequence[AnyTool | str], **options: Any
     ) -> list[Result]:
         """Return a turn's results: recorded ones, or new ones."""
+        now = options.pop("now", False)
         known, turn = self._turns.get(name), self._make_turn(name, tools, **options)
         if known is not None:
             _check_same(known, calls)
@@ -64,10 +65,27 @@ class InnerCalls:
             results = await _run_all(turn, calls)
         if turn.stop_reason is not None:
             self._turn.close(turn.stop_reason)
+        if now:
+            results = [await turn.dismiss(one.pending) if one.pending else one for one in results]
         self._turns[name] = list(map(InnerCall, calls, results))
         if any(result.pending is not None for result in results):
             raise Suspended("A call inside it waits for an answer.")
         return results
+
+    async def ask(self, name: str, args: Mapping[str, Any], *, now: bool) -> Any:
+        """Ask the user to fill in a form: see ``Context.ask``."""
+        from handrail._definition.form import FILL_IN, form_tool, read_values  # loads pydantic
+
+        call, tools = Call(FILL_IN, dict(args), name), (form_tool(),)
+        results = await self.run(name, (call,), tools, whole=True, about=None, now=now)
+        return read_values(args, results[0])
+
+    def find_args(self, name: str) -> Mapping[str, Any] | None:
+        """Return the arguments of the only call in a turn, if the tool made it before."""
+        for inner in self._turns.get(name, ()):
+            args = inner.call.args
+            return json.loads(args) if isinstance(args, str) else args
+        return None
 
     async def _resume(self, turn: Turn[Any], known: Sequence[InnerCall]) -> list[Result]:
         """Run the pending calls with an answer, or without need for one."""

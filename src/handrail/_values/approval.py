@@ -20,7 +20,10 @@ log = logging.getLogger("handrail")
 
 @dataclass(frozen=True, slots=True)
 class Edit(AnswerFacts):
-    """An answer: call the same tool with these arguments. The policy decides again."""
+    """An answer: call the same tool with these arguments. The policy decides again.
+
+    For a request of the kind ``form``, these are the form's values.
+    """
 
     args: Mapping[str, Any] | str
 
@@ -41,7 +44,13 @@ async def ask(approver: Callable[[Pending], object], pending: Pending) -> object
 
 
 def valid_answer(pending: Pending, answer: object) -> Answer | Pending:
-    """Return an answer if it is valid for this request, else a denial."""
+    """Return an answer if it is valid for this request, else a denial.
+
+    The values of a form are the result of its call.
+    """
+    if isinstance(answer, Edit) and pending.kind == "form":
+        text = answer.args if isinstance(answer.args, str) else json.dumps(dict(answer.args))
+        return Result(pending.call.id, text, data=text)
     if isinstance(answer, Allow | Deny | Edit):
         return answer
     if isinstance(answer, Pending) and answer == pending:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, cast
 
 from handrail._values.access import Access
 from handrail._values.call import Call
@@ -21,6 +22,10 @@ else:
     from typing import TypeVar
 
     D = TypeVar("D")
+
+
+NO_FIELDS: Mapping[str, Any] = MappingProxyType({"type": "object", "properties": {}})
+"""A form to which the user only agrees."""
 
 
 class Progress(Protocol):
@@ -58,6 +63,14 @@ class Asks(Protocol):
         self, name: str, calls: Sequence[Call], tools: Sequence[Any], /, **options: Any
     ) -> list[Result]:
         """Run the tool's calls."""
+        ...
+
+    async def ask(self, name: str, args: Mapping[str, Json], /, *, now: bool) -> Json:
+        """Ask the user to fill in a form."""
+        ...
+
+    def find_asked(self, name: str, /) -> Mapping[str, Json] | None:
+        """Return the arguments of a question from before the tool began again."""
         ...
 
     @property
@@ -155,6 +168,48 @@ class Context(Generic[D]):
             name, tuple(calls), tuple(tools), whole=whole, about=about
         )
 
+    async def ask(  # noqa: PLR0913  each is an option with a default
+        self,
+        question: str,
+        form: Mapping[str, Json] = NO_FIELDS,
+        *,
+        name: str = "question",
+        asker: str = "",
+        url: str = "",
+        state: Json = None,
+        now: bool = False,
+    ) -> Mapping[str, Json] | None:
+        """Ask the user for values, by a form. Returns them, or None if the user declines.
+
+        The form is a JSON Schema: an object whose properties are texts, numbers, booleans or
+        choices. Without properties, the user only agrees. The question is answered like an approval
+        request, by a person and never by a model. If it is answered later, the tool ends, and
+        begins again once there is an answer: see ``turn``.
+
+        Args:
+            question: The text to show.
+            form: What to ask for.
+            name: The question's name, unique in the call.
+            asker: Who asks, if not the tool itself, such as ``the MCP server 'docs'``.
+            url: An address to open, outside of the form.
+            state: What the tool needs when it begins again: see ``asked``. It is not shown.
+            now: Whether a question that no one answers at once is declined.
+        """
+        if self._call is None:
+            raise RuntimeError(_NO_EXECUTOR)
+        more = {"asker": asker, "url": url, "state": state}
+        args: dict[str, Json] = {"question": question, "form": dict(form)}
+        args |= {key: value for key, value in more.items() if value}
+        values = await self._call.ask(name, args, now=now)
+        return cast("Mapping[str, Json] | None", values)
+
+    def asked(self, name: str = "question") -> Mapping[str, Json] | None:
+        """Return what this call has asked before the tool began again, or None.
+
+        The keys are those of ``ask``: ``question``, ``form``, and ``state`` if it was given.
+        """
+        return None if self._call is None else self._call.find_asked(name)
+
     @property
     def has_begun(self) -> bool:
         """Whether the tool has made calls before, and begins again in another process."""
@@ -166,4 +221,4 @@ class Context(Generic[D]):
         raise TypeError("the executor provides the Context. Declare it as a separate parameter")
 
 
-_NO_EXECUTOR = "This Context has no executor. Run the tool through one to use `context.turn`."
+_NO_EXECUTOR = "This Context has no executor. Run the tool through one to use this."

@@ -123,6 +123,11 @@ class SignIn(Ask):
 
 
 @dataclass(frozen=True, slots=True)
+class FillIn(Ask):
+    """A person must fill in a form, whose values are the result of the call."""
+
+
+@dataclass(frozen=True, slots=True)
 class Deny(AnswerFacts):
     """The call must not run. The model receives the reason.
 

@@ -18,6 +18,7 @@ from handrail._values.decision import (
     Ask,
     CommandPart,
     Decision,
+    FillIn,
     Grade,
     Origin,
     OriginKind,
@@ -35,9 +36,9 @@ _MAX_ROUND = 1_000
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9][\w.-]*/~?[\w.-]+/[\w.-]+", re.ASCII)  # ~1 is a turn
 _START = re.compile(r"[A-Za-z0-9][\w.-]{,39}", re.ASCII)
 
-PendingKind: TypeAlias = Literal["approval", "login", "waiting"]
-"""What a pending call needs: a person's approval, a person who signs in, or only that other calls
-end first."""
+PendingKind: TypeAlias = Literal["approval", "login", "form", "waiting"]
+"""What a pending call needs: a person's approval, a person who signs in, a person who fills in a
+form, or only that other calls end first."""
 _KINDS: tuple[PendingKind, ...] = get_args(PendingKind)
 
 
@@ -115,7 +116,7 @@ class Pending:
     approves: bool = True
     """Whether ``Allow()`` approves the call. False if it only says that the user has signed in."""
     kind: PendingKind = "approval"
-    """Whether the call needs approval or a login, or only waits for other calls."""
+    """Whether the call needs approval, a login or a form's values, or only waits for others."""
     added: tuple[Access, ...] = ()
     """The last of ``accesses``, which the tool asked for while it ran: see ``Context.may``."""
     inner: tuple[Pending, ...] = ()
@@ -190,6 +191,8 @@ def find_kind(decision: Decision | None) -> PendingKind:
     """Return what a call with this decision needs."""
     if isinstance(decision, SignIn):
         return "login"
+    if isinstance(decision, FillIn):
+        return "form"
     return "approval" if isinstance(decision, Ask) else "waiting"
 
 

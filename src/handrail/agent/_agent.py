@@ -284,7 +284,8 @@ class Agent(Generic[T]):
         for_turn = {**{name: options.get(name) for name in names}, "approver": approver}
         if recorder is not None:
             if recorder.steps is not None:
-                settings = replace(settings, model=record_replies(settings.model, recorder.steps))
+                recorded = record_replies(settings.model, recorder.steps, options.get("on_event"))
+                settings = replace(settings, model=recorded)
             for_turn |= {"known": recorder.known, "claimant": recorder.claimant}
         run_options = RunOptions(
             answers=options.get("answers", NO_ANSWERS),

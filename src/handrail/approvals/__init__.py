@@ -13,6 +13,7 @@ from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
     from handrail.approvals._display import Printable, RenderedLine, make_printable
+    from handrail.approvals._form import FieldKind, Form, FormField, read_form
     from handrail.approvals._functions import TerminalAnswer, callback, defer
     from handrail.approvals._ledger import FileLedger
     from handrail.approvals._prompt import RenderedRequest, render_request
@@ -27,37 +28,27 @@ if TYPE_CHECKING:
     from handrail.approvals._signing import Tampered, sign_pending, verify_pending
     from handrail.approvals._terminal import ask_at_terminal, terminal
 else:
-    _HOMES = {
-        "FileLedger": "_ledger",
-        "Printable": "_display",
-        "Proposal": "_remember",
-        "Remembers": "_remember",
-        "RenderedLine": "_display",
-        "RenderedRequest": "_prompt",
-        "RequestSummary": "_question",
-        "Scope": "_remember",
-        "Tampered": "_signing",
-        "TerminalAnswer": "_functions",
-        "ask_at_terminal": "_terminal",
-        "callback": "_functions",
-        "defer": "_functions",
-        "describe_changes": "_question",
-        "diff_rows": "_rows",
-        "make_printable": "_display",
-        "measure_changes": "_question",
-        "name_grade": "_rows",
-        "render_request": "_prompt",
-        "sign_pending": "_signing",
-        "summarize_request": "_question",
-        "terminal": "_terminal",
-        "verify_pending": "_signing",
+    _MODULES = {
+        "_display": "Printable RenderedLine make_printable",
+        "_form": "FieldKind Form FormField read_form",
+        "_functions": "TerminalAnswer callback defer",
+        "_ledger": "FileLedger",
+        "_prompt": "RenderedRequest render_request",
+        "_question": "RequestSummary describe_changes measure_changes summarize_request",
+        "_remember": "Proposal Remembers Scope",
+        "_rows": "diff_rows name_grade",
+        "_signing": "Tampered sign_pending verify_pending",
+        "_terminal": "ask_at_terminal terminal",
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _MODULES, globals())
 
 
 __all__ = [
+    "FieldKind",
     "FileLedger",
+    "Form",
+    "FormField",
     "Printable",
     "Proposal",
     "Remembers",
@@ -75,6 +66,7 @@ __all__ = [
     "make_printable",
     "measure_changes",
     "name_grade",
+    "read_form",
     "render_request",
     "sign_pending",
     "summarize_request",

@@ -11,10 +11,18 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from handrail import Allow, Call, Deny, HandrailError, Result
-from handrail.approvals._choices import WAIT, Choice, choice_rows, list_rows, pick_key
 from handrail.approvals._display import Look, RenderedLine, Screen, inline, inline_json, wrap_line
 from handrail.approvals._editing import edit_text, find_editor
-from handrail.approvals._keys import KeyReader, single_keys
+from handrail.approvals._form import ask_values, read_form
+from handrail.approvals._keys import (
+    WAIT,
+    Choice,
+    KeyReader,
+    choice_rows,
+    list_rows,
+    pick_key,
+    single_keys,
+)
 from handrail.approvals._prompt import CONTINUATION, MARGIN, RenderedRequest
 from handrail.approvals._question import Question
 from handrail.approvals._remember import Proposal, Remembers, Scope, explain_no_offer, find_offers
@@ -133,6 +141,8 @@ class Dialogue:
         always = [Choice("a", self._always)] if self._always else []
         light = self._question.grade <= Grade.CHANGE
         yes = Choice("y", "yes" if light else "yes, this once")
+        if self._pending.kind == "form":
+            yes = Choice("y", "answer it")
         return [yes, *always, *rest], 0 if light else 1 + len(always)
 
     def _list_keys(self) -> None:
@@ -222,17 +232,19 @@ class Dialogue:
     def _unknown(self) -> None:
         self._show(_UNKNOWN)
 
-    def _approve(self) -> Allow | None:
+    def _approve(self) -> Allow | Edit | None:
         if self._is_grave and self._was_shown:
             self._show(_IN_FULL, "warning")
             return None
         return self._approve_fully()
 
-    def _approve_fully(self) -> Allow | None:
+    def _approve_fully(self) -> Allow | Edit | None:
         if not self._was_shown:
             self._show(_NOT_SHOWN, "warning")
             return None
-        return Allow()
+        if self._pending.kind != "form":
+            return Allow()
+        return ask_values(read_form(self._pending), self._ask_text, self._show)
 
     def _deny(self) -> Deny:
         return Deny.by_user(self._ask_text(_INSTEAD))

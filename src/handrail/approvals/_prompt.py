@@ -25,6 +25,7 @@ from handrail.approvals._display import (
     render_line,
     wrap_line,
 )
+from handrail.approvals._form import read_form
 from handrail.approvals._preview import diff_lines, expand_patterns
 from handrail.permissions import FileChange, Pending
 
@@ -132,7 +133,12 @@ def wrap_rows(lines: Iterable[RenderedLine], width: int) -> list[RenderedLine]:
 
 
 def read_args(pending: Pending) -> Mapping[str, Any]:
-    """Return the arguments by name. A value other than an object is named ``arguments``."""
+    """Return the arguments by name, or what a form asks for.
+
+    A value other than an object is named ``arguments``.
+    """
+    if pending.kind == "form":
+        return {field.label: field.describe() for field in read_form(pending).fields}
     text = str(pending.call.args)  # a pending call has them as text
     try:
         args: Any = json.loads(text)
@@ -187,6 +193,9 @@ def _head(pending: Pending) -> Iterator[RenderedLine]:
     effect, call = pending.effect.name.lower(), pending.call
     if pending.headline:
         yield render_line(MARGIN + "{}", pending.headline, look="title")
+    if pending.kind == "form":
+        yield render_line("question: {}", pending.question)
+        return
     title = f"{{}} wants to run ({effect}; call {{}})"
     yield render_line(title, call.name, call.id, look="title")
     for access in pending.accesses:

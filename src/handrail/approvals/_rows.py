@@ -68,6 +68,8 @@ def title_lines(pending: Pending, grade: Grade, *, width: int, undo: str) -> lis
 
 def describe_grade(pending: Pending, grade: Grade, *, undo: str = "") -> str:
     """Return how grave a call is, in a few words: what the terminal shows beside the title."""
+    if pending.kind == "form":
+        return TAGS[grade]
     tag = TAGS[grade] or _describe_change(pending, undo if grade is Grade.CHANGE else "")
     return tag or name_grade(grade, is_command=bool(pending.parts))
 

@@ -21,21 +21,17 @@ if TYPE_CHECKING:
     from handrail.console._runs import export_run
     from handrail.console._serving import app, serve
 else:
-    _HOMES = {
-        "ConsoleError": "_config",
-        "Console": "_application",
-        "ConsoleConfig": "_config",
-        "ConsoleGroup": "_config",
-        "HeaderIdentity": "_config",
-        "OidcIdentity": "_config",
-        "SignedIdentity": "_config",
-        "app": "_serving",
-        "export_run": "_runs",
-        "read_config": "_config",
-        "serve": "_serving",
+    _MODULES = {
+        "_application": "Console",
+        "_config": (
+            "ConsoleConfig ConsoleError ConsoleGroup HeaderIdentity OidcIdentity SignedIdentity "
+            "read_config"
+        ),
+        "_runs": "export_run",
+        "_serving": "app serve",
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals(), extra="console")
+    __getattr__, __dir__ = make_lazy(__name__, _MODULES, globals(), extra="console")
 
 
 __all__ = [

@@ -7,9 +7,10 @@ import hmac
 from dataclasses import dataclass
 
 from handrail import Allow, Deny, Result
+from handrail.approvals import read_form
 from handrail.console._guard import Visit
 from handrail.console._request import RequestView, read_args
-from handrail.console._shown import Clear
+from handrail.console._shown import Clear, shown
 from handrail.net.cookies import sign
 from handrail.permissions import Answer, Edit, Pending
 
@@ -47,6 +48,13 @@ TOO_LONG = not_used("The call is too long to show, so it cannot be approved.")
 NOT_TYPED = not_used("It cannot be undone, so type yes before you approve it.")
 NOT_JSON = not_used("The arguments are not a JSON object.")
 NO_RESULT = not_used("The result is empty.")
+
+
+def not_filled_in(error: ValueError) -> AnswerNotice:
+    """Return the notice for a value that does not fit its field."""
+    return not_used(f"Your answer was not used. {shown(error, most=MAX_REASON_CHARS)}.")
+
+
 NO_ANSWER = not_used("The form did not say which answer.")
 
 
@@ -72,7 +80,23 @@ def read_answer(visit: Visit, pending: Pending, request: RequestView, *, seen: s
         return _read_result(visit, pending)
     if request.grave and visit.field("typed").strip() != "yes":
         raise Unused(NOT_TYPED)
+    if pending.kind == "form" and word == "approve":
+        return _read_values(visit, pending)
     return _read_approval(visit, word)
+
+
+def _read_values(visit: Visit, pending: Pending) -> Edit:
+    """Return a form's values. A choice is sent by its number."""
+    form, typed = read_form(pending), dict[str, str]()
+    for number, one in enumerate(form.fields):
+        text = visit.field(f"value-{number}")[:MAX_RESULT_CHARS].replace("\r\n", "\n")
+        if one.kind == "choice" and text.isdecimal() and int(text) < len(one.choices):
+            text = one.choices[int(text)][0]
+        typed[one.name] = text
+    try:
+        return form.fill(typed)
+    except ValueError as error:
+        raise Unused(not_filled_in(error)) from None
 
 
 def _read_approval(visit: Visit, word: str) -> Allow | Edit:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
 from handrail.approvals import (
+    FormField,
     RequestSummary,
     describe_changes,
     diff_rows,
     measure_changes,
     name_grade,
+    read_form,
     summarize_request,
 )
 from handrail.console._figures import count
@@ -99,6 +101,9 @@ class RequestView:
     complete: bool
     """Whether the whole request is on the page."""
     args_text: Clear = field(repr=False)
+    is_form: bool = False
+    """Whether a person fills in a form, in place of an approval."""
+    fields: tuple[FormField, ...] = ()
 
 
 def view_request(pending: Pending, *, full: bool, may_answer: bool) -> RequestView:
@@ -141,6 +146,8 @@ def view_request(pending: Pending, *, full: bool, may_answer: bool) -> RequestVi
         full=full,
         complete=complete and not too_long,
         args_text=_format_args(pending) if may_answer else Clear(""),
+        is_form=pending.kind == "form",
+        fields=read_form(pending).fields if pending.kind == "form" and may_answer else (),
     )
 
 

@@ -27,33 +27,23 @@ if TYPE_CHECKING:
     from handrail.mcp._login.flow import Login
     from handrail.mcp._login.tokens import TokenFile
 else:
-    _HOMES = {
-        "ChangedTool": "_client.pins",
-        "ConfigError": "_config.variables",
-        "Configured": "_config.files",
-        "ListedTool": "_client.definition",
-        "Effects": "_client.effects",
-        "HttpServer": "_client.servers",
-        "KnownServer": "_client.effects",
-        "Login": "_login.flow",
-        "McpSource": "_client.source",
-        "NotConnected": "_client.servers",
-        "Offer": "_client.source",
-        "Pins": "_client.pins",
-        "ServerConfig": "_config.entries",
-        "StdioServer": "_client.servers",
-        "TokenFile": "_login.tokens",
-        "WORKSPACE_FILES": "_config.files",
-        "find_known": "_client.effects",
-        "find_servers": "_config.files",
-        "parse_servers": "_config.files",
-        "propose_effects": "_client.proposals",
-        "read_entry": "_config.entries",
-        "read_servers": "_config.files",
-        "store_entry": "_config.files",
+    _MODULES = {
+        "_client.definition": "ListedTool",
+        "_client.effects": "Effects KnownServer find_known",
+        "_client.pins": "ChangedTool Pins",
+        "_client.proposals": "propose_effects",
+        "_client.servers": "HttpServer NotConnected StdioServer",
+        "_client.source": "McpSource Offer",
+        "_config.entries": "ServerConfig read_entry",
+        "_config.files": (
+            "Configured WORKSPACE_FILES find_servers parse_servers read_servers store_entry"
+        ),
+        "_config.variables": "ConfigError",
+        "_login.flow": "Login",
+        "_login.tokens": "TokenFile",
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals(), extra="mcp")
+    __getattr__, __dir__ = make_lazy(__name__, _MODULES, globals(), extra="mcp")
 
 
 __all__ = [

@@ -15,25 +15,19 @@ if TYPE_CHECKING:
     from handrail.net._url import Url, parse_url
     from handrail.net.forms import read_body
 else:
-    _HOMES = {
-        "Guard": "_guard",
-        "Proxy": "_proxy",
-        "Resolver": "_guard",
-        "Url": "_url",
-        "ask_plain": "_answers",
-        "bound_answer": "_answers",
-        "bounded_hooks": "_answers",
-        "bridge": "_proxy",
-        "count_files": "_files",
-        "is_public": "_addresses",
-        "normalize_host": "_hosts",
-        "parse_url": "_url",
-        "proxy_variables": "_proxy",
-        "read_body": "forms",
-        "serve_app": "_serving",
+    _MODULES = {
+        "_addresses": "is_public",
+        "_answers": "ask_plain bound_answer bounded_hooks",
+        "_files": "count_files",
+        "_guard": "Guard Resolver",
+        "_hosts": "normalize_host",
+        "_proxy": "Proxy bridge proxy_variables",
+        "_serving": "serve_app",
+        "_url": "Url parse_url",
+        "forms": "read_body",
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals(), extra="mcp")
+    __getattr__, __dir__ = make_lazy(__name__, _MODULES, globals(), extra="mcp")
 
 
 __all__ = [

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from handrail.openapi._http import guarded_client
     from handrail.openapi._tools import tools
 else:
-    _HOMES = {"guarded_client": "_http", "tools": "_tools"}
+    _MODULES = {"_http": "guarded_client", "_tools": "tools"}
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals(), extra="openapi")
+    __getattr__, __dir__ = make_lazy(__name__, _MODULES, globals(), extra="openapi")
 
 
 __all__ = ["guarded_client", "tools"]

@@ -41,48 +41,27 @@ if TYPE_CHECKING:
         try_rules,
     )
 else:
-    _HOMES = {
-        "CodeFiles": "_code.code_files",
-        "Change": "_decisions.replay",
-        "Example": "_rules.rule",
-        "ExampleResult": "_rules.examples",
-        "InvalidRule": "_rules.errors",
-        "Level": "_rules.rule",
-        "Mode": "_rules.mode",
-        "Recorded": "_decisions.replay",
-        "RecordedLine": "_stores.usage",
-        "RememberedApprovals": "_stores.remembered",
-        "RememberedRule": "_stores.remembered",
-        "Rule": "_rules.rule",
-        "RuleEffect": "_stores.usage",
-        "RuleFile": "_rules.parse",
-        "RuleLine": "_stores.usage",
-        "RulePaths": "_rules.paths",
-        "RuleProblem": "_rules.errors",
-        "RuleTrial": "_stores.usage",
-        "RuleUse": "_stores.usage",
-        "Rulebook": "_decisions.rulebook",
-        "Trust": "_stores.trust",
-        "UnreachableRule": "_decisions.unreachable",
-        "builtin_rules": "_stores.load",
-        "check_examples": "_rules.examples",
-        "count_uses": "_stores.usage",
-        "find_code_files": "_code.code_files",
-        "digest": "_stores.trust",
-        "load": "_stores.load",
-        "load_files": "_stores.usage",
-        "parse": "_rules.parse",
-        "read_decision": "_decisions.replay",
-        "read_recorded": "_stores.usage",
-        "recorded_calls": "_decisions.replay",
-        "replay": "_decisions.replay",
-        "strictest": "_rules.mode",
-        "make_patch": "_stores.usage",
-        "try_rules": "_stores.usage",
-        "user_home": "_rules.paths",
+    _MODULES = {
+        "_code.code_files": "CodeFiles find_code_files",
+        "_decisions.replay": "Change Recorded read_decision recorded_calls replay",
+        "_decisions.rulebook": "Rulebook",
+        "_decisions.unreachable": "UnreachableRule",
+        "_rules.errors": "InvalidRule RuleProblem",
+        "_rules.examples": "ExampleResult check_examples",
+        "_rules.mode": "Mode strictest",
+        "_rules.parse": "RuleFile parse",
+        "_rules.paths": "RulePaths user_home",
+        "_rules.rule": "Example Level Rule",
+        "_stores.load": "builtin_rules load",
+        "_stores.remembered": "RememberedApprovals RememberedRule",
+        "_stores.trust": "Trust digest",
+        "_stores.usage": (
+            "RecordedLine RuleEffect RuleLine RuleTrial RuleUse count_uses load_files make_patch "
+            "read_recorded try_rules"
+        ),
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _MODULES, globals())
 
 
 __all__ = [

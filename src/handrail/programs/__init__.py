@@ -11,12 +11,11 @@ if TYPE_CHECKING:
     from handrail.programs._program import ProgramLimits
     from handrail.programs._tool import program_tool, with_programs
 else:
-    _HOMES = {
-        "ProgramLimits": "_program",
-        "program_tool": "_tool",
-        "with_programs": "_tool",
+    _MODULES = {
+        "_program": "ProgramLimits",
+        "_tool": "program_tool with_programs",
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals(), extra="programs")
+    __getattr__, __dir__ = make_lazy(__name__, _MODULES, globals(), extra="programs")
 
 __all__ = ["ProgramLimits", "program_tool", "with_programs"]

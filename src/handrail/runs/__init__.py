@@ -29,35 +29,21 @@ if TYPE_CHECKING:
     from handrail.runs.statuses import RunStatus, translate_stop
     from handrail.runs.store import RunStore, WaitingCall, open_runs
 else:
-    _HOMES = {
-        "AnswerOutcome": "answers",
-        "AppendConflict": "journal",
-        "ChainBreak": "chain",
-        "Claimant": "answers",
-        "Codec": "_sealing.codec",
-        "JournalEntry": "journal",
-        "JournalError": "journal",
-        "JournalLine": "journal",
-        "Records": "_reading.port",
-        "Replay": "replay",
-        "ReplayDifference": "replay",
-        "RunBusy": "journal",
-        "RunHead": "journal",
-        "RunQuery": "_reading.values",
-        "RunRecord": "record",
-        "RunStatus": "statuses",
-        "RunStore": "store",
-        "WaitingCall": "store",
-        "open_runs": "store",
-        "read_history": "history",
-        "record_events": "record",
-        "replay_run": "replay",
-        "request_digest": "answers",
-        "translate_stop": "statuses",
-        "verify": "chain",
+    _MODULES = {
+        "_reading.port": "Records",
+        "_reading.values": "RunQuery",
+        "_sealing.codec": "Codec",
+        "answers": "AnswerOutcome Claimant request_digest",
+        "chain": "ChainBreak verify",
+        "history": "read_history",
+        "journal": "AppendConflict JournalEntry JournalError JournalLine RunBusy RunHead",
+        "record": "RunRecord record_events",
+        "replay": "Replay ReplayDifference replay_run",
+        "statuses": "RunStatus translate_stop",
+        "store": "RunStore WaitingCall open_runs",
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _MODULES, globals())
 
 
 __all__ = [

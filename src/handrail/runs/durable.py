@@ -7,12 +7,10 @@ nothing for a file, and ``handrail[postgres]`` for PostgreSQL.
 from __future__ import annotations
 
 import json
-import signal
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -20,7 +18,7 @@ from anyio import to_thread
 
 from handrail import Json
 from handrail.agent import Agent, RunState
-from handrail.messages import Content, Prompt
+from handrail.messages import Content, Message, Prompt
 from handrail.permissions import Answer, Pending
 from handrail.runs._durable.active import Active
 from handrail.runs._durable.json_values import Unserializable, check_json
@@ -36,6 +34,7 @@ from handrail.runs._engine.call_queue import CallQueue
 from handrail.runs._engine.loading import load_engine
 from handrail.runs._engine.port import segment_id
 from handrail.runs._engine.workflows import Workflows
+from handrail.runs._live.feed import Update
 from handrail.runs._sealing.codec import Codec
 from handrail.runs._serving.handle import DurableWorker, Measure
 from handrail.runs._serving.versions import adopt_version
@@ -45,7 +44,15 @@ from handrail.runs._store.schema import migrate
 from handrail.runs.statuses import WORKED_ON, RunStatus
 from handrail.runs.store import RunStore
 
-__all__ = ["CallQueue", "DurableRun", "DurableRuns", "DurableWorker", "Measure", "Unserializable"]
+__all__ = [
+    "CallQueue",
+    "DurableRun",
+    "DurableRuns",
+    "DurableWorker",
+    "Measure",
+    "Unserializable",
+    "Update",
+]
 
 _MAX_PAUSE = 0.5
 """Seconds between two checks of a run."""
@@ -87,6 +94,7 @@ class DurableRuns:
         codec: Codec | None = None,
     ) -> None:
         self._database = Database(database, writers=writers, codec=codec)
+        self._store = RunStore(self._database)
         self._rows = Rows(self._database)
         self._questions = Questions(self._database)
         self._workflows = Workflows(self._database, name, version, max_deaths=max_deaths)
@@ -140,9 +148,7 @@ class DurableRuns:
         self._worked.turns = self._segment_turns
         return Segments(engine, self._rows, self._questions, calls)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._users -= 1
         if not self._users:
             with anyio.CancelScope(shield=True):
@@ -154,6 +160,7 @@ class DurableRuns:
         self,
         agent: str,
         *prompt: str | Content,
+        history: Iterable[Message] = (),
         run_id: str | None = None,
         principal: str | None = None,
         metadata: Mapping[str, Json] | None = None,
@@ -161,17 +168,17 @@ class DurableRuns:
     ) -> str:
         """Start a run, and return its id. A second start with the same id joins the first.
 
-        Labels, such as ``team=payments``, say who sees the run in ``RunStore.records``.
+        ``history`` are the messages that it continues. Labels, such as ``team=payments``, say who
+        sees the run in ``RunStore.records``.
         """
         if agent not in self._served:
             names = ", ".join(sorted(self._served))
             raise LookupError(f"There is no agent {agent!r}. There are {names}.")
-        facts = dict(metadata or {})
-        check_json(facts, "metadata")
+        check_json(facts := dict(metadata or {}), "metadata")
         run = uuid.uuid4().hex if run_id is None else run_id
         if "/" in run:
             raise ValueError(f"The id of a run must not have a slash: {run!r}.")
-        state = RunState(messages=(Prompt.of(*prompt),), run_id=run)
+        state = RunState(messages=(*history, Prompt.of(*prompt)), run_id=run)
         about: dict[str, Any] = {"labels": several} if (several := sorted(set(labels))) else {}
         return await self._start(agent, state, principal, facts, **about)
 
@@ -229,8 +236,12 @@ class DurableRuns:
 
     @property
     def store(self) -> RunStore:
-        """The runs: their journal, requests and records. Its methods block."""
-        return RunStore(self._database)
+        """The runs: their journal, requests and records."""
+        return self._store
+
+    def watch(self, run_id: str, *, after: str = "") -> AsyncIterator[Update]:
+        """Yield a run's events, and its text while it arrives; see ``RunStore.watch``."""
+        return self._store.watch(run_id, after=after)
 
     async def inbox(self, *, run_id: str | None = None, limit: int = 100) -> tuple[Pending, ...]:
         """Return what waits for a person, over all runs or in one, the most urgent first."""
@@ -383,18 +394,7 @@ class DurableRuns:
             on_start: Gets the worker, and the port of ``health`` (0 without one).
         """
         from handrail.runs._serving.ending import end_process
-        from handrail.runs._serving.health import answer_health
+        from handrail.runs._serving.health import serve_until_signal
 
-        async with (
-            self,
-            self._work(slots, drain_seconds, interval, end_process) as worker,
-            anyio.create_task_group() as group,
-        ):
-            port = 0
-            if health is not None:
-                port = await group.start(answer_health, *health, worker)
-            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-                if on_start is not None:
-                    on_start(worker, port)
-                await anext(aiter(signals))
-            group.cancel_scope.cancel()
+        async with self, self._work(slots, drain_seconds, interval, end_process) as worker:
+            await serve_until_signal(worker, health, on_start)

@@ -12,10 +12,11 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, aclosing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 from handrail._support.private_files import find_runs_folder
 from handrail.runs._sealing.codec import Codec
@@ -46,6 +47,8 @@ from handrail.runs.journal import (
 
 if TYPE_CHECKING:  # listing runs needs none of it
     from handrail.permissions import Answer, Ledger, Pending
+    from handrail.runs._live.feed import Update
+    from handrail.runs._live.watching import Watching
     from handrail.runs._reading.port import Records
     from handrail.runs.answers import AnswerOutcome, Claimant
 
@@ -97,6 +100,8 @@ class RunStore:
         self.database = database
         self._clock = clock
         self._has_tables = False
+        self.readers: WeakKeyDictionary[Any, Watching] = WeakKeyDictionary()
+        """The readers for watched runs, by event loop."""
 
     @property
     def path(self) -> Path:
@@ -234,6 +239,22 @@ class RunStore:
         await to_thread.run_sync(self.create)
         async for event in follow_events(self.database, after):
             yield event
+
+    async def watch(self, run: str, *, after: str = "") -> AsyncIterator[Update]:
+        """Yield a run's events, and its text while it arrives, until the run ends.
+
+        Each event comes once and in order. ``restart`` means: discard the reply so far, because its
+        worker died. Raises LookupError for an unknown run.
+
+        Args:
+            run: The run's id.
+            after: The last event's id, to continue behind it; default: the beginning.
+        """
+        from handrail.runs._live.watching import watching
+
+        async with aclosing(watching(self).watch(run, after)) as updates:
+            async for update in updates:
+                yield update
 
     async def answer(self, request_id: str, answer: Answer, *, by: str | Claimant) -> AnswerOutcome:
         """Answer a request if this person may, and return whether the answer is used.

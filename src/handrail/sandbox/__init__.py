@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from handrail.sandbox._bubblewrap.placeholders import find_placeholders
     from handrail.sandbox._environment import safe_variables
     from handrail.sandbox._home import contains_home
     from handrail.sandbox._process.running import Process
@@ -12,20 +13,17 @@ if TYPE_CHECKING:
     from handrail.sandbox._sandbox import Sandbox
     from handrail.sandbox._values import Report, ResourceLimits, Restriction, SandboxUnavailable
 else:
-    _HOMES = {
-        "Process": "_process.running",
-        "Reader": "_read_only",
-        "Report": "_values",
-        "ResourceLimits": "_values",
-        "Restriction": "_values",
-        "Sandbox": "_sandbox",
-        "SandboxUnavailable": "_values",
-        "contains_home": "_home",
-        "safe_variables": "_environment",
-        "start_read_only": "_read_only",
+    _MODULES = {
+        "_bubblewrap.placeholders": "find_placeholders",
+        "_environment": "safe_variables",
+        "_home": "contains_home",
+        "_process.running": "Process",
+        "_read_only": "Reader start_read_only",
+        "_sandbox": "Sandbox",
+        "_values": "Report ResourceLimits Restriction SandboxUnavailable",
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _MODULES, globals())
 
 
 __all__ = [
@@ -37,6 +35,7 @@ __all__ = [
     "Sandbox",
     "SandboxUnavailable",
     "contains_home",
+    "find_placeholders",
     "safe_variables",
     "start_read_only",
 ]

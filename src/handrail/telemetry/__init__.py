@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from handrail.telemetry._telemetry import Telemetry
     from handrail.telemetry._trace import continue_trace, read_trace
 else:
-    _HOMES = {
-        "Telemetry": "_telemetry",
-        "continue_trace": "_trace",
-        "log_calls": "_logs",
-        "read_trace": "_trace",
+    _MODULES = {
+        "_logs": "log_calls",
+        "_telemetry": "Telemetry",
+        "_trace": "continue_trace read_trace",
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _MODULES, globals())
 
 __all__ = ["Telemetry", "continue_trace", "log_calls", "read_trace"]

@@ -26,40 +26,30 @@ if TYPE_CHECKING:
     from handrail.tools._trees.restore import UndoReport, list_changes, undo
     from handrail.tools._web.web_fetch import web_fetch
 else:
-    _HOMES = {
-        "AnswerQuestion": "_ask_user",
-        "Jobs": "_shell.jobs",
-        "Scan": "_shell.leftovers",
-        "ScanReport": "_shell.leftovers",
-        "Shell": "_shell.state",
-        "SuspiciousFile": "_shell.leftovers",
-        "ToolSummary": "_outline",
-        "UndoEntry": "_files.undo",
-        "UndoReport": "_trees.restore",
-        "Workspace": "_files.workspace",
-        "apply_patch": "_edit.apply_patch",
-        "ask_user": "_ask_user",
-        "bash": "_shell.bash",
-        "coding_tools": "_coding",
-        "edit": "_edit.edit",
-        "glob": "_search.glob",
-        "grep": "_search.grep",
-        "hide_denied": "_coding",
-        "is_ignored": "_trees.ignored",
-        "list_changes": "_trees.restore",
-        "list_files": "_search.file_names",
-        "list_missing_tools": "_outline",
-        "outline": "_outline",
-        "read": "_files.read",
-        "read_job": "_shell.jobs",
-        "stop_job": "_shell.jobs",
-        "todo": "_todo",
-        "undo": "_trees.restore",
-        "web_fetch": "_web.web_fetch",
-        "write": "_files.write",
+    _MODULES = {
+        "_ask_user": "AnswerQuestion ask_user",
+        "_coding": "coding_tools hide_denied",
+        "_edit.apply_patch": "apply_patch",
+        "_edit.edit": "edit",
+        "_files.read": "read",
+        "_files.undo": "UndoEntry",
+        "_files.workspace": "Workspace",
+        "_files.write": "write",
+        "_outline": "ToolSummary list_missing_tools outline",
+        "_search.file_names": "list_files",
+        "_search.glob": "glob",
+        "_search.grep": "grep",
+        "_shell.bash": "bash",
+        "_shell.jobs": "Jobs read_job stop_job",
+        "_shell.leftovers": "Scan ScanReport SuspiciousFile",
+        "_shell.state": "Shell",
+        "_todo": "todo",
+        "_trees.ignored": "is_ignored",
+        "_trees.restore": "UndoReport list_changes undo",
+        "_web.web_fetch": "web_fetch",
     }
 
-    __getattr__, __dir__ = make_lazy(__name__, _HOMES, globals())
+    __getattr__, __dir__ = make_lazy(__name__, _MODULES, globals())
 
 
 __all__ = [

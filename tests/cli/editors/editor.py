@@ -17,7 +17,7 @@ from cli_harness import Handrail
 PROGRAM = """\
 from pathlib import Path
 
-from handrail import Call, Text, tool
+from handrail import READ, Call, Context, Text, tool
 from handrail.messages import Delta, ModelError, Prompt, Reply, Restart
 from handrail.testing import ScriptedModel
 
@@ -52,6 +52,11 @@ SCRIPTS = {
         "Blue, then.",
     ],
     "finish": [["I will write it.", Call("finish_plan", {}, "c")], "Now in edits."],
+    "values": [
+        [Call("choose", {"kind": "colour"}, "c1"), Call("choose", {"kind": "gift"}, "c2"), Call("choose", {"kind": "sure"}, "c3")],
+        "Chosen.",
+    ],
+    "text": [[Call("choose", {"kind": "name"}, "c1")], "Named."],
     "away": [ModelError("The server is away.", "network", hint="Start it.")],
     "again": [[Delta("Half of"), Restart("The connection was lost."), Delta("All of it."), Reply((Text("All of it."),))]],
 }
@@ -64,6 +69,21 @@ async def pay(number: int) -> str:
         file.write(f"{number}\\n")
     print("a tool that prints to stdout")
     return f"paid {number} ```"
+
+
+FIELDS = {
+    "colour": {"enum": ["red", "blue"], "title": "Which colour"},
+    "gift": {"type": "boolean"},
+    "name": {"type": "string"},
+}
+
+
+@tool(effect=READ, touches=lambda **_: ())
+async def choose(kind: str, context: Context) -> str:
+    '''Choose.'''
+    fields = {name: one for name, one in FIELDS.items() if name == kind}
+    form = {"type": "object", "properties": fields, "required": [*fields]}
+    return f"chosen: {await context.ask('Please choose.', form)}"
 
 
 @tool

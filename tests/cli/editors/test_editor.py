@@ -292,3 +292,23 @@ async def test_an_editor_reads_what_the_model_waits_for(handrail: Handrail) -> N
     said = editor.text()
     assert "*The model: overloaded, trying again (9 of 10).*" in said
     assert said.endswith("It is 3.")
+
+
+async def test_a_form_with_one_choice_is_answered_in_the_editor(handrail: Handrail) -> None:
+    editor = Editor("value-1", "value-0", "allow", "cancelled")
+    async with editing(handrail, editor) as agent:
+        session = await begin(agent, handrail.workspace)
+        await say(agent, session, "values")
+        results = [str(call["content"]) for call in editor.calls().values()]
+        await say(agent, session, "text")
+
+    said = ["chosen: {'colour': 'blue'}", "chosen: {'gift': True}", "chosen: {}"]
+    assert [any(one in text for text in results) for one in said] == [True, True, True]
+    assert sorted(str(options) for _, options in editor.questions) == sorted(
+        [
+            str({"value-0": "Which colour: red", "value-1": "Which colour: blue", "deny": "No"}),
+            str({"value-0": "gift: Yes", "value-1": "gift: No", "deny": "No"}),
+            str({"allow": "Agree", "deny": "No"}),
+            str({"deny": "No"}),
+        ]
+    )

@@ -12,7 +12,7 @@ from handrail import Allow, Ask, Call, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults
 from handrail.runs._engine import dbos_engine
-from handrail.runs._serving import news
+from handrail.runs._live import news
 from handrail.runs.durable import DurableRuns
 from runs.durable.statements import counting
 

@@ -114,7 +114,7 @@ async def test_a_migration_that_fails_changes_nothing(create_database: Callable[
     text = (
         "CREATE TABLE handrail_more (x TEXT); ALTER TABLE handrail_run ADD COLUMN y TEXT NOT NULL;"
     )
-    wrong = (*MIGRATIONS, Migration(2, text, text))
+    wrong = (*MIGRATIONS, Migration(len(MIGRATIONS) + 1, text, text))
     with closing(Database(url := create_database())) as database:
         migrate(database)
         before = read_tables(url)
@@ -265,7 +265,10 @@ def test_the_command_applies_what_is_missing_or_prints_it(handrail: Handrail) ->
     path = handrail.folder / "ws" / "runs.db"
 
     assert schema("runs-migrate", printed.json)["sql"].startswith("BEGIN IMMEDIATE;\nCREATE TABLE")
-    assert schema("runs-migrate", applied.json) == {"database": str(path), "migrations": [1]}
+    assert schema("runs-migrate", applied.json) == {
+        "database": str(path),
+        "migrations": [one.number for one in MIGRATIONS],
+    }
     assert (again.out, nothing.out) == ("nothing to change\n", "-- nothing to change\n")
     assert (nowhere.exit, "no database of durable runs" in nowhere.err) == (2, True)
 

@@ -18,6 +18,7 @@ from handrail.agent import Agent
 from handrail.messages import ModelError, Reply, Request, ToolResults
 from handrail.permissions import Approvers, Edit
 from handrail.runs import Claimant, Codec, JournalError, JournalLine, RunQuery, open_runs, verify
+from handrail.runs._live.pieces import Piece, add_pieces, dump
 from handrail.runs._sealing.statements import SEALED
 from handrail.runs.durable import CallQueue, DurableRun, DurableRuns
 from handrail.runs.history import all_calls, read_history
@@ -35,6 +36,7 @@ READABLE = {
     "handrail_called": {"run", "call", "tool", "status", "rule", "pending"},
     "handrail_journal": {"run"},
     "handrail_label": {"label", "run"},
+    "handrail_piece": {"run", "attempt"},
     "handrail_question": {"id", "run", "answered_by"},
     "handrail_rule": {"rule", "file", "day", "outcome", "labels"},
     "handrail_run": {"id", "agent", "principal", "status", "app"},
@@ -141,6 +143,10 @@ async def write_runs(database: str, codec: Codec | None) -> list[set[tuple[str, 
     status = JournalLine.of("status", status="failed", prompt=WORD, why=WORD, note=WORD)
     with open_runs(database, codec=codec) as store:
         store.append("own", [status, JournalLine.of("prompt", at=1.0, text=WORD)])
+        piece = {"run": "own", "turn": 1, "attempt": "a", "number": 0}
+        body = dump([Piece("text", WORD)])
+        said = add_pieces([{**piece, "body": body}], postgres="://" in database)
+        store.database.transact_now([said], 0)
     return [*found, find_word(database)]
 
 

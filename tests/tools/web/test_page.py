@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 
 from handrail import ToolFailed
 from handrail.tools._web import html as _html
-from handrail.tools._web.page import ContentType, decode_body, page_text
+from handrail.tools._web.web_fetch import ContentType, decode_body, page_text
 
 HTML = ContentType("text/html", "")
 LONG = 5 << 20
@@ -101,7 +101,7 @@ HOSTILE = {
 async def test_a_page_that_is_made_to_hurt_hurts_nobody(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handrail.tools._web.page._MAX_SECONDS", 1)
+    monkeypatch.setattr("handrail.tools._web.web_fetch._MAX_SECONDS", 1)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
         text = await page_text(HOSTILE[kind].encode(), HTML, "http://pub.test/")
@@ -115,7 +115,7 @@ async def test_a_page_that_is_made_to_hurt_hurts_nobody(
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_page_that_is_too_much_work_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handrail.tools._web.page._MAX_SECONDS", 1)
+    monkeypatch.setattr("handrail.tools._web.web_fetch._MAX_SECONDS", 1)
 
     page = "<a " + " ".join(f"a{n}=1" for n in range(LONG // 10)) + ">x"
     with pytest.raises(ToolFailed) as caught:

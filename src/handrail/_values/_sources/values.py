@@ -17,7 +17,7 @@ OWN_KEY, DESTINATION_KEY = "x-handrail-own", "x-handrail-destination"
 
 
 class _Marks:
-    """Writes a marker into the JSON Schema of the type that it annotates."""
+    """Writes a marker into the annotated type's JSON Schema."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -56,7 +56,7 @@ class Destination:
 
 
 class OwnValue(NamedTuple):
-    """A value in a result that only you or your own systems can set."""
+    """A value in a result, which only you or your own systems can set."""
 
     value: str
     place: str = ""
@@ -74,7 +74,7 @@ class ValueSource:
     value: str
     """The value, as the model wrote it."""
     name: str
-    """The scheme of the resource, or the name of the argument."""
+    """The resource's scheme, or the argument's name."""
     kind: SourceKind
     call_id: str = ""
     """The call whose result has it; empty if it is from a person, or nowhere."""
@@ -87,20 +87,21 @@ class ValueSource:
     part: str = ""
     """A part that was read there, if the value is from nowhere: a code in an address."""
     is_link: bool = False
-    """Whether it is a link, an address or an account number inside a longer text."""
+    """Whether it is a link, an address or an account number in a longer text."""
     verb: str = ""
     """What the call does to the resource: ``read``, ``write`` or ``destroy``; empty for others."""
     title: str = ""
-    """What the value is called where it was read, such as the title of an event."""
+    """What the value is called where it was read, such as an event's title."""
 
     def is_at_most(self, kind: SourceKind) -> bool:
-        """Return whether the value is from a source of this kind, or a less reliable one."""
+        """Return whether the value's source is this kind, or a less reliable one."""
         return SOURCE_KINDS.index(self.kind) >= SOURCE_KINDS.index(kind)
 
 
 def write_source(source: ValueSource) -> dict[str, Any]:
     """Return a source as plain data, without empty fields."""
-    return {name: value for name, value in asdict(source).items() if value not in ("", False)}
+    kept = {name: value for name, value in asdict(source).items() if value not in ("", False)}
+    return {"value": source.value, "name": source.name, **kept}
 
 
 def read_source(value: Any) -> ValueSource:
@@ -119,7 +120,7 @@ _EMPTY = {**dict.fromkeys(_TEXTS[2:], ""), "is_link": False}
 
 
 def write_own(own: OwnValue) -> list[Any]:
-    """Return a value of a result as plain data."""
+    """Return a result's value as plain data."""
     return [own.value, own.place, own.scheme, own.is_new]
 
 

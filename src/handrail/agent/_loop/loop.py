@@ -27,7 +27,7 @@ from handrail.agent._loop.limits import CallBudget, StoppedBy
 from handrail.agent._loop.live_runs import set_run
 from handrail.agent._loop.model_stream import await_any, expect_reply, settle
 from handrail.agent._loop.next_step import Attempts, NextStep, answer_text, find_next_step
-from handrail.agent._loop.recorder import has_rows, record_turn
+from handrail.agent._loop.recorder import has_rows, hide_pieces, record_turn
 from handrail.agent._loop.resume import Resumption
 from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings, SystemPrompt
 from handrail.agent._loop.spending import Reached, Spending
@@ -229,7 +229,7 @@ class Loop(Generic[T]):
     async def _summarize(self, tools: Toolset, messages: tuple[Message, ...]) -> str:
         settings, system = self._settings, self._system or ""
         request = Request(messages, tools, system, settings.max_tokens, "none")
-        return await ask_for_summary(self, settings.model, request)
+        return await ask_for_summary(self, hide_pieces(settings.model), request)
 
     async def shorten_now(self) -> None:
         """Let the model summarize everything before the last turn."""

@@ -8,11 +8,23 @@ from typing import Any, TypeAlias, TypeVar, get_args
 
 import anyio
 
-from handrail.messages import Model, ModelError, Reply, Request, Stop, collect
+from handrail.messages import (
+    ArgsDelta,
+    Delta,
+    Model,
+    ModelError,
+    Reply,
+    Request,
+    Restart,
+    Stop,
+    collect,
+)
 
 T = TypeVar("T")
 Waits: TypeAlias = Callable[[Callable[[], None]], None]
 """Gets a function that cancels the model, when the model has to wait."""
+Show: TypeAlias = Callable[[Delta | ArgsDelta | Restart], None]
+"""Gets each streamed piece."""
 _STOPS: tuple[str, ...] = get_args(Stop)
 _KNOWN_STOPS = f"It must be one of {', '.join(map(repr, _STOPS))}."
 
@@ -52,8 +64,13 @@ async def close_stream(pieces: AsyncIterator[Any]) -> None:
         await pieces.aclose()
 
 
-async def ask(model: Model, request: Request, wait: Waits) -> Reply | None:
-    """Return the reply to a request, or None if the model was cancelled."""
+async def ask(
+    model: Model, request: Request, wait: Waits, show: Show | None = None
+) -> Reply | None:
+    """Return the reply to a request, or None if the model was cancelled.
+
+    ``show`` gets each streamed piece.
+    """
     answer = model(request)
     if not isinstance(answer, AsyncIterator):
         return expect_reply(await collect(await_any(answer), wait), cancelled=True)
@@ -62,6 +79,8 @@ async def ask(model: Model, request: Request, wait: Waits) -> Reply | None:
             piece = await collect(await_any(anext(answer, None)), wait)
             if piece is None or isinstance(piece, Reply):
                 return expect_reply(piece, cancelled=True)
+            if show is not None and isinstance(piece, Delta | ArgsDelta | Restart):
+                show(piece)
     finally:
         with anyio.CancelScope(shield=True):
             await close_stream(answer)

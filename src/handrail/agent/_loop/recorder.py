@@ -18,7 +18,7 @@ from handrail.agent._history.record_codec import (
     load_reply,
     load_turn,
 )
-from handrail.agent._loop.model_stream import ask
+from handrail.agent._loop.model_stream import Show, ask
 from handrail.messages import Model, ModelError, Reply, Request, model_names
 from handrail.permissions import Ledger
 
@@ -72,16 +72,30 @@ def has_rows(recorder: Recorder | None) -> bool:
     return recorder is not None and recorder.steps is None
 
 
-def record_replies(model: Model, steps: Steps) -> Model:
-    """Return a model whose replies are recorded. A recorded reply is not asked for again."""
-    return _RecordedModel(model, steps)
+def record_replies(model: Model, steps: Steps, show: Show | None = None) -> Model:
+    """Return a model whose replies are recorded. A recorded reply is not asked for again.
+
+    ``show`` gets each streamed piece.
+    """
+    return _RecordedModel(model, steps, show)
+
+
+def hide_pieces(model: Model) -> Model:
+    """Return the same model, without showing pieces."""
+    return model.hidden if isinstance(model, _RecordedModel) else model
 
 
 class _RecordedModel:
-    def __init__(self, model: Model, steps: Steps) -> None:
+    def __init__(self, model: Model, steps: Steps, show: Show | None) -> None:
         self._model = model
         self._steps = steps
+        self._show = show
         self.names = model_names(model)
+
+    @property
+    def hidden(self) -> Model:
+        """The same model, without showing pieces."""
+        return _RecordedModel(self._model, self._steps, None)
 
     async def __call__(self, request: Request) -> Reply:
         text = await self._steps.record("model", partial(self._ask, request))
@@ -91,7 +105,7 @@ class _RecordedModel:
         """Ask the model. A failure is recorded too: a restart must take the same path."""
         began = perf_counter()
         try:
-            reply = await ask(self._model, request, _ignore)
+            reply = await ask(self._model, request, _ignore, self._show)
         except ModelError as error:
             return dump_error(error)
         if reply is None:

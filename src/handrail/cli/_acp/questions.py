@@ -14,10 +14,12 @@ from anyio import to_thread
 
 from handrail import Allow, Deny, HandrailError
 from handrail.approvals import (
+    Form,
     Proposal,
     RenderedRequest,
     RequestSummary,
     make_printable,
+    read_form,
     summarize_request,
 )
 from handrail.cli._acp.tool_calls import find_kind, list_locations, show_planned, show_text
@@ -127,6 +129,8 @@ class EditorApprover:
         no = _Choice(_make_option("deny", "No", "reject_once"), Deny.by_user())
         if request.too_long:
             return [no]
+        if pending.kind == "form":
+            return [*_list_values(read_form(pending)), no]
         words = "I have signed in" if pending.kind == "login" else "Yes"
         if summary.grade is Grade.LOSES:
             words = "Yes, although it cannot be undone"
@@ -170,6 +174,24 @@ class EditorApprover:
                 self._updates.say(f"The rule was not stored: {error}")
         if choice.mode:
             self._kit.rules.set_mode(choice.mode)
+
+
+def _list_values(form: Form) -> list[_Choice]:
+    """Return the answers to a form that an option can hold. Other forms are answered elsewhere."""
+    needed = [one for one in form.fields if one.required and one.default is None]
+    if not needed:
+        return [_Choice(_make_option("allow", "Agree", "allow_once"), form.fill({}))]
+    [first, *others] = needed
+    values = {"boolean": (("yes", "Yes"), ("no", "No"))}.get(first.kind, first.choices)
+    if others or first.kind == "choices":
+        return []
+    return [
+        _Choice(
+            _make_option(f"value-{number}", safe_line(f"{first.label}: {label}"), "allow_once"),
+            form.fill({first.name: value}),
+        )
+        for number, (value, label) in enumerate(values)
+    ]
 
 
 def _is_plain(text: str) -> bool:

@@ -37,7 +37,7 @@ async def run_line(
     chat: Conversation, command: str, on_event: Callable[[Event], None]
 ) -> tuple[list[Row], str]:
     """Run a command. Return rows to print and its whole output; the model gets it later, too."""
-    result = await run_typed(chat.session.executor.tools, command, on_event)
+    result = await run_typed(chat.session.kit, command, on_event)
     chat.notes.append(_TOLD.format(command, result.text))
     return list(_result_rows(result, chat.screen.width)), result.text
 

@@ -31,6 +31,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from handrail.cli._base.exits import Exit
 from handrail.cli._input.clipboard import read_clipboard_image
 from handrail.cli._input.completion import ChatCompleter
+from handrail.cli._input.frame_width import FrameWidth
 from handrail.cli._input.ground import QUESTION, AskingInput
 from handrail.cli._input.history import SavedHistory
 from handrail.cli._input.keys import bind_keys
@@ -87,8 +88,7 @@ class InputArea:
         self._started = threading.Event()
         self._settled: deque[str] = deque()
         """Text that is not printed yet."""
-        self._columns = 0
-        """The width that the last frame was drawn for."""
+        self._width = FrameWidth()
         self._loan: _Loan | None = None
         self._output: Callable[[], str] = str
         """Returns the last output of a tool."""
@@ -159,9 +159,9 @@ class InputArea:
         screen = renderer.last_rendered_screen
         wanted = self._app.layout.container.preferred_height(size.columns, size.rows).preferred
         shrinks = screen is not None and wanted < screen.height
-        moved = self._count_moved(size.columns)
-        self._columns = size.columns
+        moved = self._width.count_moved(self._app, size.columns)
         text = self._take_settled()
+        self._width.note_frame(is_news=bool(text or self._parts.live))
         if text or shrinks or moved is not None:
             output.cursor_up(moved or 0)
             renderer.erase(leave_alternate_screen=False)
@@ -173,21 +173,6 @@ class InputArea:
     def _take_settled(self) -> str:
         taken = [self._settled.popleft() for _ in range(len(self._settled))]
         return "".join(taken).replace("\n", "\r\n")
-
-    def _count_moved(self, columns: int) -> int | None:
-        """Return by how many rows a narrower terminal broke the frame above the cursor.
-
-        None if it has the width that the frame was drawn for.
-        """
-        screen = self._app.renderer.last_rendered_screen
-        if screen is None or columns == self._columns:
-            return None
-        cursor = screen.get_cursor_position(self._app.layout.current_window)
-        used = [
-            max((x + cell.width for x, cell in screen.data_buffer[y].items()), default=0)
-            for y in range(cursor.y)
-        ]
-        return cursor.x // columns + sum(max(cells - 1, 0) // columns for cells in used)
 
     # -- what keys ask for ------------------------------------------------------------------------
 

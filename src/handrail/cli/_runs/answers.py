@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import time
@@ -10,7 +11,7 @@ from typing import Any
 
 import click
 
-from handrail.approvals import make_printable, render_request
+from handrail.approvals import make_printable, read_form, render_request
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Halt
 from handrail.cli._runs.stores import StoredRun
@@ -26,7 +27,7 @@ def answer(
     check: Callable[[Pending], None] = lambda _pending: None,
 ) -> None:
     """Answer the named calls, or all if none is named; ``check`` raises a Halt for invalid ones."""
-    chosen = _select_pending(saved, saved.pending(), wanted)
+    chosen = select_pending(saved, wanted)
     for question in chosen:
         check(question)
     outcomes = saved.answer(chosen, {**given, "by": find_user()})
@@ -69,11 +70,38 @@ def check_answerable(question: Pending) -> None:
         )
 
 
-def _select_pending(
-    saved: StoredRun, pending: Iterable[Pending], wanted: Sequence[str]
-) -> list[Pending]:
+def read_values(chosen: Sequence[Pending], values: Sequence[str]) -> dict[str, str]:
+    """Return an approval, or the values of a form; a Halt if they do not fit."""
+    forms = [question for question in chosen if question.kind == "form"]
+    if not forms and not values:
+        return {"answer": "allow"}
+    if len(chosen) > 1 or not forms:
+        raise Halt(
+            "values are for one call that asks for them" if values else _ONE_FORM,
+            code="no_form",
+            hint=f"name one call: `handrail runs show {chosen[0].run_id}` lists them",
+        )
+    pairs = [text.partition("=") for text in values]
+    typed = {name: value for name, _, value in pairs}
+    form = read_form(forms[0])
+    try:
+        filled = form.fill(typed)
+    except ValueError as error:
+        takes = " ".join(f"--set {one.name}=VALUE" for one in form.fields)
+        raise Halt(
+            make_printable(str(error)).text,
+            code="no_value",
+            hint=make_printable(f"the form takes: {takes}").text,
+        ) from None
+    return {"answer": "edit", "args": json.dumps(filled.args)}
+
+
+_ONE_FORM = "a call that asks for values is answered alone"
+
+
+def select_pending(saved: StoredRun, wanted: Sequence[str]) -> list[Pending]:
     """Return the selected approval requests, by the id of the call or of the request."""
-    asked = [question for question in pending if question.kind != "waiting"]
+    asked = [question for question in saved.pending() if question.kind != "waiting"]
     if not asked:
         raise Halt(
             f"no call of run {saved.id} is waiting for approval",

@@ -9,14 +9,20 @@ from contextlib import suppress
 
 from handrail import Allow, Deny
 from handrail.cli._base.exits import Halt
-from handrail.permissions import Answer, Pending
+from handrail.permissions import Answer, Edit, Pending
 from handrail.runs import AnswerOutcome, Claimant, RunStore
 
 
 def read_given(given: Mapping[str, str]) -> tuple[Answer, Claimant]:
     """Return an answer of the command line, and who gives it."""
-    allow = given["answer"] == "allow"
-    answer = Allow() if allow else Deny.by_user(given.get("reason", ""))
+    answer: Answer
+    match given["answer"]:
+        case "allow":
+            answer = Allow()
+        case "edit":
+            answer = Edit(given["args"])
+        case _:
+            answer = Deny.by_user(given.get("reason", ""))
     return answer, Claimant(given.get("by", ""), find_groups(), "command line")
 
 

@@ -7,8 +7,9 @@ from itertools import count
 
 import anyio
 
-from handrail import Allow, Approvals, Ask, Call, CheckedCall, Executor, Result, Toolset
+from handrail import Allow, Approvals, Ask, Call, CheckedCall, Deny, Executor, Result, Toolset
 from handrail.cli._base.exits import Halt
+from handrail.cli._project.kit import Kit
 from handrail.events import Event
 from handrail.permissions import Pending
 
@@ -17,15 +18,18 @@ _COUNT = count(1)
 _TYPED = Ask("You typed this command.")
 
 
-async def run_typed(tools: Toolset, command: str, on_event: Callable[[Event], None]) -> Result:
-    """Run a command in the sandbox, as one that the person has approved."""
-    bash = tools.find("bash")
+async def run_typed(kit: Kit, command: str, on_event: Callable[[Event], None]) -> Result:
+    """Run a command in the sandbox, as one that the person has approved. Rules can deny it."""
+    bash = kit.tools.find("bash")
     if bash is None:
         hint = "run `handrail doctor` to see why"
         raise Halt("there is no sandbox for commands", code="no_tool", hint=hint)
-    executor = Executor(
-        Toolset(bash), policy=_ask_about_all, approvals=Approvals(approver=_approve)
-    )
+
+    def decide(call: CheckedCall) -> Ask | Deny:
+        decision = kit.rules(call)
+        return decision if isinstance(decision, Deny) and not _is_by_mode(decision) else _TYPED
+
+    executor = Executor(Toolset(bash), policy=decide, approvals=Approvals(approver=_approve))
     call = Call("bash", {"command": command, "timeout_ms": _TIMEOUT_MS}, f"typed-{next(_COUNT)}")
     result: Result | None = None
     async with executor, anyio.create_task_group() as group:
@@ -41,8 +45,9 @@ async def _forward(events: AsyncIterator[Event], on_event: Callable[[Event], Non
         on_event(event)
 
 
-def _ask_about_all(_call: CheckedCall) -> Ask:
-    return _TYPED
+def _is_by_mode(decision: Deny) -> bool:
+    """Return whether the mode denies a call. It restricts the model, not the person."""
+    return decision.origin is not None and decision.origin.kind == "mode"
 
 
 async def _approve(_pending: Pending) -> Allow:

@@ -12,21 +12,31 @@ import random
 from collections.abc import Callable
 from contextvars import Context as Variables
 from contextvars import copy_context
+from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import anyio
 from mcp import MCPError
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, URL_ELICITATION_REQUIRED, InputRequiredResult
 
-from handrail import HandrailError, Json, NeedsLogin, Result, ToolFailed, Transient, Unknown
+from handrail import (
+    HandrailError,
+    NeedsLogin,
+    Result,
+    ToolFailed,
+    Transient,
+    Unknown,
+)
 from handrail._support.loop import spawn
 from handrail._support.visible import spell_out
 from handrail.mcp._client.content import read_result
 from handrail.mcp._client.definition import ListedTool
+from handrail.mcp._client.outgoing import Outgoing
 from handrail.mcp._client.servers import HttpServer, NotConnected, Server
-from handrail.mcp._client.session import Era, Feedback, Session, open_session
+from handrail.mcp._client.session import Era, Session, open_session
 from handrail.mcp._client.watch import Watch
 from handrail.mcp._login.flow import Login
+from handrail.mcp._questions.questions import Sent, call_and_ask, find_address
 
 State: TypeAlias = Literal["opening", "open", "lost", "closed"]
 Listed: TypeAlias = Callable[[list[ListedTool]], None]
@@ -171,42 +181,33 @@ class Connection:
         with anyio.CancelScope(shield=True):
             await self._ended.wait()
 
-    async def run(
-        self, name: str, args: dict[str, Json], heard: Feedback, *, repeatable: bool
-    ) -> Result:
-        """Call a tool, reconnecting first if needed.
+    async def run(self, request: Outgoing) -> Result:
+        """Call a tool, reconnecting first if needed. The server's questions go to the user.
 
         Raises Unknown if the connection was lost during the call. Raises Transient instead if the
         call is repeatable or was not sent.
         """
-        session = self._session or await self._wait_session()
-        result = await self._send(session, name, args, heard, repeatable=repeatable)
-        if result is None:
-            session = await self._wait_session()
-            result = await self._send(session, name, args, heard, repeatable=repeatable)
-        if result is None:
-            raise Transient(f"The MCP server {self.name!r} forgets its sessions.")
-        return result
+        for _ in range(2):
+            result = await call_and_ask(partial(self._send, request), request.context, self.name)
+            if result is not None:
+                return result
+            await self._wait_session()
+        raise Transient(f"The MCP server {self.name!r} forgets its sessions.")
 
-    async def _send(
-        self,
-        session: Session,
-        name: str,
-        args: dict[str, Json],
-        heard: Feedback,
-        *,
-        repeatable: bool,
-    ) -> Result | None:
-        """Call a tool in a session.
+    async def _send(self, request: Outgoing, responses: Any, state: str | None) -> Sent:
+        """Call a tool in the current session.
 
         Returns None if the session expired before the call was read.
         """
+        session = self._session or await self._wait_session()
         try:
-            return read_result(await session.call(name, args, heard))
+            sent = await session.call(request, self.name, responses=responses, state=state)
+            return sent if isinstance(sent, InputRequiredResult) else read_result(sent)
         except MCPError as error:
             if session.watch.expired and error.code != CONNECTION_CLOSED:  # else it may have run
                 return None
-            raise await self._explain(session, error, repeatable=repeatable) from error
+            explained = await self._explain(session, error, repeatable=request.repeatable)
+            raise explained from error
         except ValueError as error:
             message = f"The MCP server {self.name!r} sent an answer that is not a result."
             raise _with_note(ToolFailed(message), str(error)) from error
@@ -230,6 +231,8 @@ class Connection:
         if session.watch.needs_login:
             self._challenge = session.watch.challenge
             return await self._needs_login()
+        if error.code == URL_ELICITATION_REQUIRED and (url := find_address(error.data)):
+            return NeedsLogin(f"The MCP server {self.name!r} asks you to open an address.", url=url)
         if error.code != CONNECTION_CLOSED:
             message = f"The MCP server {self.name!r} refused the call: {spell_out(error.message)}"
             return ToolFailed(message)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Literal, Protocol, TypeAlias
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import anyio
 import mcp_types
@@ -13,13 +14,14 @@ from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from handrail import Json
 from handrail._version import __version__
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.http import connect_address
+from handrail.mcp._client.outgoing import Outgoing
 from handrail.mcp._client.servers import HttpServer, Server
 from handrail.mcp._client.stdio import connect_program
 from handrail.mcp._client.watch import Watch
+from handrail.mcp._questions.questions import Askers
 
 Era: TypeAlias = Literal["auto", "legacy", "2026-07-28"]
 """Which protocol to speak: the server's newest, the one with a handshake, or 2026."""
@@ -32,12 +34,14 @@ _LISTEN_AGAIN_SECONDS = 1.0
 log = logging.getLogger("handrail.mcp")
 
 
-class Feedback(Protocol):
-    """Progress callback for a call."""
+class _Answer:
+    """Reads a call's answer: its result, or what the server requires first."""
 
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        """Receive progress, total, and message."""
-        ...
+    @staticmethod
+    def model_validate(sent: dict[str, Any], **how: Any) -> Any:
+        asks = sent.get("resultType") == "input_required"
+        kind = mcp_types.InputRequiredResult if asks else mcp_types.CallToolResult
+        return kind.model_validate(sent, **how)
 
 
 @asynccontextmanager
@@ -54,20 +58,28 @@ async def open_session(server: Server, watch: Watch, era: Era) -> AsyncGenerator
         else connect_program(server, watch)
     )
     info = mcp_types.Implementation(name="handrail", version=__version__)
+    askers = Askers()
     async with Client(
-        transport, mode=era, message_handler=hear, client_info=info, cache=None
+        transport,
+        mode=era,
+        message_handler=hear,
+        client_info=info,
+        cache=None,
+        elicitation_callback=askers.answer,
     ) as client:
-        yield Session(client, watch)
+        yield Session(client, watch, askers)
 
 
 class Session:
     """A session with a server, as the SDK makes it."""
 
-    def __init__(self, client: Client, watch: Watch) -> None:
+    def __init__(self, client: Client, watch: Watch, askers: Askers) -> None:
         self.watch = watch
+        self._askers = askers
         self._client = client
         self._session = client.session
         self.version = client.protocol_version
+        self.is_modern = self.version in MODERN_PROTOCOL_VERSIONS
 
     async def list_tools(self) -> list[ListedTool]:
         """Return all definitions, page by page."""
@@ -86,24 +98,37 @@ class Session:
         return found[:MAX_TOOLS]
 
     async def call(
-        self, name: str, args: dict[str, Json], heard: Feedback
-    ) -> mcp_types.CallToolResult:
+        self, request: Outgoing, server: str, *, responses: Any, state: str | None
+    ) -> mcp_types.CallToolResult | mcp_types.InputRequiredResult:
         """Call a tool. The output is checked by the executor, within its time limit.
 
         Raises MCPError, or ValueError for an invalid answer.
         """
-        params = mcp_types.CallToolRequestParams(name=name, arguments=args)
-        request = mcp_types.CallToolRequest(params=params)
-        return await self._session.send_request(
-            request, mcp_types.CallToolResult, progress_callback=heard
+        params = mcp_types.CallToolRequestParams(
+            name=request.name,
+            arguments=request.args,
+            input_responses=responses,
+            request_state=state,
         )
+        sent = mcp_types.CallToolRequest(params=params)
+        kind: Any = _Answer
+        send: Callable[[], Awaitable[Any]] = partial(
+            self._session.send_request, sent, kind, progress_callback=request.heard
+        )
+        answer: mcp_types.CallToolResult | mcp_types.InputRequiredResult
+        if self.is_modern:
+            answer = await send()
+            return answer
+        with self._askers.note(request.context, server):
+            answer = await send()
+        return answer
 
     async def subscribe(self) -> None:
         """Receive changes in the newer protocol, where a server notifies only subscribers.
 
         A new subscription reports nothing before its start, so each one also means a change.
         """
-        if self.version not in MODERN_PROTOCOL_VERSIONS:
+        if not self.is_modern:
             return
         while True:
             try:

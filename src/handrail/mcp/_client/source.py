@@ -15,6 +15,7 @@ from handrail import Context, FailureKind, HandrailError, Json, Result, Tool, To
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.effects import Effects
 from handrail.mcp._client.naming import is_tool_name
+from handrail.mcp._client.outgoing import Outgoing
 from handrail.mcp._client.pins import ChangedTool, Pins
 from handrail.mcp._client.servers import Server
 from handrail.mcp._client.specs import make_spec
@@ -223,7 +224,7 @@ class McpSource:
                 words = message or (f"{progress:g} of {total:g}" if total else f"{progress:g}")
                 context.progress(words, min(1.0, progress / total) if total else None)
 
-            return await connection.run(name, args, hear, repeatable=repeatable)
+            return await connection.run(Outgoing(name, args, hear, context, repeatable))
 
         touches = effects.find_touches(self.name, definition)
         return Tool.remote(spec, send, origin=f"the MCP server {self.name!r}", touches=touches)

@@ -15,6 +15,7 @@ from handrail._support import is_table
 from handrail._support.private_files import hold_lock, read_file, replace_file
 from handrail.mcp._config.entries import ServerConfig, read_entry
 from handrail.mcp._config.variables import ConfigError
+from handrail.sandbox import find_placeholders
 
 IsTrusted: TypeAlias = Callable[[Path, bytes], bool]
 
@@ -88,6 +89,8 @@ def _read(file: Path, is_trusted: IsTrusted | None) -> dict[str, dict[str, Any]]
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
+        if file.name in find_placeholders(file.parent):
+            return {}
         raise ConfigError(str(error.strerror)) from None
     table = parse_servers(content, toml=file.suffix == ".toml")
     if table and is_trusted is not None and not is_trusted(file, content):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextvars import ContextVar
+from itertools import count
 from typing import Any, TypeAlias
 
 import mcp_types as types
@@ -11,8 +11,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from handrail.approvals import render_request
-from handrail.permissions import Allow, Answer, Deny, Pending
+from handrail.approvals import read_form, render_request
+from handrail.permissions import Allow, Answer, Deny, Edit, Pending
 
 Request: TypeAlias = ServerRequestContext[Any, Any]
 
@@ -38,13 +38,14 @@ async def approve(pending: Pending) -> Answer | Pending:
         return Deny(_NO_ONE)
     if is_modern(request):
         return pending
+    params, request_id = _write_question(pending), request.request_id
     try:
         answered = await request.session.elicit_form(
-            render(pending), _NO_FIELDS, related_request_id=request.request_id
+            params.message, params.requested_schema, related_request_id=request_id
         )
     except MCPError:
         return Deny(_NO_ONE)
-    return read_answer(answered)
+    return read_answer(answered, pending)
 
 
 def is_modern(request: Request) -> bool:
@@ -59,27 +60,36 @@ def can_ask(request: Request) -> bool:
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
-def render(pending: Pending) -> str:
-    """Return an approval request as text, with invisible characters spelled out."""
-    return "\n".join(line.text for line in render_request(pending).lines)
+def _write_question(pending: Pending) -> types.ElicitRequestFormParams:
+    """Return a request as the protocol's: a text, with a form if it needs values.
+
+    Invisible characters are spelled out.
+    """
+    message = "\n".join(line.text for line in render_request(pending).lines)
+    form = dict(read_form(pending).schema) if pending.kind == "form" else _NO_FIELDS
+    return types.ElicitRequestFormParams(message=message, requested_schema=form)
 
 
 def ask(pending: Pending) -> types.InputRequiredResult:
-    """Return the question to answer with the next request."""
-    params = types.ElicitRequestFormParams(message=render(pending), requested_schema=_NO_FIELDS)
+    """Return the questions to answer with the next request."""
+    asked = list_questions(pending)
     return types.InputRequiredResult(
-        input_requests={QUESTION: types.ElicitRequest(params=params)},
+        input_requests={
+            key: types.ElicitRequest(params=_write_question(one)) for key, one in asked.items()
+        },
         request_state=pending.to_json(),
     )
 
 
-def find_answer(responses: Mapping[str, Any] | None) -> Answer:
-    """Return the answer in a request, or a denial if there is none."""
-    return read_answer((responses or {}).get(QUESTION))
+def list_questions(pending: Pending) -> dict[str, Pending]:
+    """Return what a person must answer about a call, or about the calls inside it."""
+    asked = [one for one in pending.requests if one.kind != "waiting"]
+    keys = (f"{QUESTION}-{number}" if number else QUESTION for number in count())
+    return dict(zip(keys, asked, strict=False))
 
 
-def read_answer(response: object) -> Answer:
+def read_answer(response: object, pending: Pending) -> Answer:
     """Return a user's answer. Only accepting approves."""
-    if isinstance(response, types.ElicitResult) and response.action == "accept":
-        return Allow()
-    return Deny.by_user()
+    if not isinstance(response, types.ElicitResult) or response.action != "accept":
+        return Deny.by_user()
+    return Edit(dict(response.content or {})) if pending.kind == "form" else Allow()

@@ -21,8 +21,9 @@ from handrail.mcp._server.asking import (
     approve,
     ask,
     current,
-    find_answer,
     is_modern,
+    list_questions,
+    read_answer,
 )
 from handrail.mcp._server.callers import Caller, CallerFacts, find_caller
 from handrail.mcp._server.changes import Changes
@@ -147,8 +148,12 @@ class Calls:
             pending = Pending.from_json(params.request_state or "")
             if pending.run_id != session.turn.run_id:
                 return refuse(_OTHER_FACTS)
-            answer = find_answer(params.input_responses)
-            result = await self._answer(session, request, pending, answer)
+            responses = params.input_responses or {}
+            answers = {
+                one.id: read_answer(responses.get(key), one)
+                for key, one in list_questions(pending).items()
+            }
+            result = await self._answer(session, request, pending, answers)
             return await self._finish(session, request, pending.call.name, result)
 
     async def _prepare(self, session: Session) -> None:
@@ -159,7 +164,7 @@ class Calls:
     async def _finish(
         self, session: Session, request: Request, name: str, result: Result
     ) -> types.CallToolResult | types.InputRequiredResult:
-        if result.pending is not None and result.pending.kind == "waiting":
+        if result.pending is not None and not list_questions(result.pending):
             result = await self._wait_behind(session, request, result.pending)
         if result.pending is not None:
             session.asked[result.pending.key] = time.monotonic()
@@ -169,15 +174,22 @@ class Calls:
         return write_result(result, None if tool is None else tool.spec)
 
     async def _answer(
-        self, session: Session, request: Request, pending: Pending, answer: Answer | None
+        self,
+        session: Session,
+        request: Request,
+        pending: Pending,
+        answers: Mapping[str, Answer],
     ) -> Result:
+        """Run a call whose questions are answered, or that waited for another."""
         turn, call_id = session.turn, pending.call.id
         session.asked.pop(pending.key, None)
         if all(other.key != pending.key for other in turn.waiting) and call_id not in turn:
             turn.adopt(pending)  # another process asked
 
         async def run() -> Result:
-            turn.answer(pending, answer)
+            asked = list_questions(pending).values() if answers else (pending,)
+            for one in asked:
+                turn.answer(one, answers.get(one.id))
             return await turn.result(call_id)
 
         try:
@@ -194,7 +206,7 @@ class Calls:
             async with self._places.ask(session.turn.principal, is_scheduled=False):
                 while {other.key for other in session.turn.waiting} & set(pending.after):
                     await session.answered.wait()
-            return await self._answer(session, request, pending, None)
+            return await self._answer(session, request, pending, {})
         return await session.turn.dismiss(pending, _BEHIND)
 
     async def _drop_old_questions(self, session: Session) -> None:
@@ -252,7 +264,7 @@ class Calls:
     def count_questions(self) -> int:
         """Return how many calls wait for a person."""
         waiting = (one for session in self._sessions.values() for one in session.turn.waiting)
-        return self._asking + sum(1 for one in waiting if one.kind != "waiting")
+        return self._asking + sum(1 for one in waiting if list_questions(one))
 
 
 def _name_session(request: Request) -> str:

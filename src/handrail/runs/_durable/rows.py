@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from handrail.permissions import Ledger
 from handrail.runs._durable.journal import RunJournal
+from handrail.runs._live.pieces import DROP_LEFT
 from handrail.runs._store.claims import StoredLedger
 from handrail.runs._store.database import Database
 from handrail.runs._store.points import reach
@@ -98,7 +99,7 @@ class Rows:
     """Reads and writes our rows. Each statement is a transaction."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = self._database = database
         self._read = database.read
         self._write = database.write
         self.ledger: Ledger = StoredLedger(database)
@@ -309,6 +310,10 @@ class Rows:
     async def remove_worker(self, worker: str) -> None:
         """Record that a worker has ended, and its runs are recovered."""
         await self._write("DELETE FROM handrail_worker WHERE id = :id", id=worker)
+
+    async def drop_pieces(self) -> None:
+        """Remove pieces left by dead workers."""
+        await self._write(DROP_LEFT)
 
     async def move_worker(self, worker: str, version: str) -> None:
         """Record that workers of another version take over the runs of a dead worker."""

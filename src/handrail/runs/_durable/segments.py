@@ -12,7 +12,16 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from handrail.agent import Run, RunArgs, RunResult, RunState, dump_state, load_state
+from handrail.agent import (
+    OnEvent,
+    Run,
+    RunArgs,
+    RunEvent,
+    RunResult,
+    RunState,
+    dump_state,
+    load_state,
+)
 from handrail.messages import ModelError
 from handrail.permissions import Pending, read_answer
 from handrail.runs._durable.journal import MakeRow, RunJournal
@@ -23,6 +32,7 @@ from handrail.runs._durable.reading import read_run
 from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
 from handrail.runs._durable.rows import Rows, RunRow, end_row, head_row, state_row, take_row
 from handrail.runs._engine.port import Engine, segment_id
+from handrail.runs._live.sending import Sender
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import DatabaseError, Step
 from handrail.runs.journal import JournalEntry, RunHead
@@ -38,6 +48,11 @@ PAUSES = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
 """Seconds before a segment begins again whose rows the database refused: five minutes in all."""
 _KEPT = 64
 """How many states a worker keeps for the segments that it has queued."""
+
+
+def _tell_both(first: OnEvent, other: OnEvent, event: RunEvent) -> None:
+    first(event)
+    other(event)
 
 
 def questions_of(state: RunState) -> list[Pending]:
@@ -65,6 +80,8 @@ class Segments:
         self.is_clearing = False
         """Whether the worker lets its segments end in the same way, to run one alone."""
         self.calls = calls
+        self.live = Sender(rows.database)
+        """Sends replies while they arrive."""
         self._next: dict[str, RunState] = {}
         """States of segments that follow one of this worker, which it need not read."""
 
@@ -170,8 +187,8 @@ class Segments:
             turns=self.turns,
             is_draining=lambda: self.is_draining or self.is_clearing,
         )
-        options = self._make_options(order)
-        options["on_event"] = journal.on_event
+        options, live = self._make_options(order), self.live.begin(order.run, state.turns)
+        options["on_event"] = partial(_tell_both, journal.on_event, live.on_event)
         taken = "{}"
         if state.waiting:
             taken = await recorder.step(partial(self._take_answers, order, state))
@@ -182,7 +199,9 @@ class Segments:
         except Exception as error:  # noqa: BLE001  the run ends as failed
             return await self._fail(order, journal, state, error)
         before = state if order.state is None else RunState()
-        return await self._finish(order, journal, before, run)
+        status = await self._finish(order, journal, before, run)
+        live.end()
+        return status
 
     async def _finish(
         self, order: Order, journal: RunJournal, before: RunState, run: Run[Any]

@@ -28,6 +28,7 @@ SEALED: Mapping[str, SealedTable] = {
     "handrail_question": SealedTable(("id",), ("pending", "answer")),
     "handrail_summary": SealedTable(("run",), ("prompt", "why", "unfinished", "about")),
     "handrail_turn": SealedTable(("run", "number"), ("text",)),
+    "handrail_piece": SealedTable(("run", "attempt", "number"), ("body",)),
     "handrail_vote": SealedTable(("pending", "voter"), ("answer",)),
 }
 """By table. A statement has the value of a column under the column's name."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable
 from contextlib import suppress
 
 import anyio
@@ -50,3 +52,20 @@ async def _respond(request: bytes, worker: DurableWorker) -> bytes:
     body, form = text.encode(), "text/plain; version=0.0.4; charset=utf-8"
     head = f"HTTP/1.1 {status}\r\nContent-Type: {form}\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + body
+
+
+async def serve_until_signal(
+    worker: DurableWorker,
+    health: tuple[str, int] | None,
+    on_start: Callable[[DurableWorker, int], None] | None,
+) -> None:
+    """Answer an orchestrator until the process gets SIGTERM or SIGINT."""
+    async with anyio.create_task_group() as group:
+        port = 0
+        if health is not None:
+            port = await group.start(answer_health, *health, worker)
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            if on_start is not None:
+                on_start(worker, port)
+            await anext(aiter(signals))
+        group.cancel_scope.cancel()

@@ -20,8 +20,8 @@ from handrail.runs._durable.active import Gate
 from handrail.runs._durable.counts import Counts
 from handrail.runs._durable.segments import Segments
 from handrail.runs._engine.port import Engine
+from handrail.runs._live.news import watch
 from handrail.runs._serving.measuring import Meter
-from handrail.runs._serving.news import watch
 from handrail.runs._serving.taking import Taker
 from handrail.runs._store.database import Database
 from handrail.runs._store.liveness import Lock, make_lock
@@ -148,6 +148,8 @@ class Worker:
             with suppress(Exception), anyio.move_on_after(_FAREWELL_SECONDS):
                 await self._engine.excuse(self.id)
             await self._drain(drain_seconds, end_process)
+            with anyio.move_on_after(_FAREWELL_SECONDS):
+                await self._segments.live.flush()
             group.cancel_scope.cancel()
         with suppress(Exception), anyio.move_on_after(_FAREWELL_SECONDS):
             await self._engine.recover(self.id)
@@ -208,6 +210,7 @@ class Worker:
         if self._looks % _SWEEP == 0:
             await self._note_given_up()
             await self._swept.queue_lost(time.time() - LOST_SECONDS)
+            await self._rows.drop_pieces()
             await self.meter.refresh()
         self._seen_at = time.monotonic()
 

@@ -192,10 +192,10 @@ class Database:
         with suppress(DatabaseError):
             self._driver.tell_workers()
 
-    def listen(self) -> Any:
-        """Return a connection to PostgreSQL that gets what ``tell_workers`` says; see ``hold``."""
+    def listen(self, channel: str = "handrail") -> Any:
+        """Return a connection listening to PostgreSQL, by default to ``tell_workers``."""
         server: Any = self._driver
-        return server.listen()
+        return server.listen(channel)
 
     def _run_now(self, function: Callable[..., _T], *arguments: Any) -> _T:
         tries = _Tries(RETRY_SECONDS)

@@ -141,10 +141,10 @@ class PostgresServer:
         with self._lend() as connection:
             connection.execute(b"NOTIFY handrail")
 
-    def listen(self) -> _Connection:
-        """Return a connection for one holder that gets what ``tell_workers`` says."""
+    def listen(self, channel: str) -> _Connection:
+        """Return a connection for one holder, listening to a channel."""
         connection = self.hold()
-        connection.execute(b"LISTEN handrail")
+        connection.execute(f"LISTEN {channel}".encode())
         return connection
 
     def check_sessions(self) -> None:

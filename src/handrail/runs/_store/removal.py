@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
 
-_OURS = ("call", "question", "state", "step", "journal", "label", "turn", "called")
+_OURS = ("call", "question", "state", "step", "journal", "piece", "label", "turn", "called")
 """The other tables with rows of a run, without ``handrail_``."""
 
 

@@ -116,11 +116,24 @@ CREATE TABLE handrail_vote (
 """
 """What pages read, as in SQLite."""
 _FIRST = _TABLES + _READING_TABLES
+_PIECES = """
+CREATE TABLE handrail_piece (
+    run TEXT NOT NULL, turn INTEGER NOT NULL, attempt TEXT NOT NULL, number INTEGER NOT NULL,
+    body TEXT NOT NULL, PRIMARY KEY (run, attempt, number));
+"""
+"""Replies under way. The journal has them once they are complete."""
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
         _FIRST,
         _FIRST.replace("name TEXT PRIMARY KEY", 'name TEXT COLLATE "C" PRIMARY KEY'),
+    ),
+    Migration(
+        2,
+        _PIECES,
+        _PIECES.replace("CREATE", "CREATE UNLOGGED").replace(
+            "attempt TEXT", 'attempt TEXT COLLATE "C"'
+        ),
     ),
 )
 

@@ -12,13 +12,14 @@ import contextlib
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from handrail._support.git_settings import COMMONDIR_PLACEHOLDER
 from handrail._support.loop import in_event_loop
 from handrail._support.private_files import MAX_LOCK_SECONDS, MAX_LOOP_SECONDS, take_lock
-from handrail.sandbox._values import TMP, SandboxUnavailable
+from handrail.sandbox._bubblewrap.placeholders import folder_of_locks, name_lock, parse_names
+from handrail.sandbox._values import SandboxUnavailable
 
 _FILE = "\tfile"
 """Marks a file name in the list."""
@@ -30,8 +31,7 @@ class MountPoints:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        about = os.lstat(root)
-        self._path = f"{_lock_folder()}/{about.st_dev:x}-{about.st_ino:x}"
+        self._path = f"{_lock_folder()}/{name_lock(root)}"
         self._lock = self._lock_shared()
 
     def _lock_shared(self) -> int:
@@ -79,7 +79,7 @@ class MountPoints:
     def _remove_points(self) -> None:
         if not os.fstat(self._lock).st_nlink:
             return  # another command has removed them
-        for name in self._read_names():
+        for name in parse_names(os.pread(self._lock, 1 << 20, 0)):
             path = f"{self._root}/{name.removesuffix(_FILE)}"
             with contextlib.suppress(OSError):  # not empty, not a folder, or removed: not ours
                 if not name.endswith(_FILE):
@@ -88,13 +88,11 @@ class MountPoints:
                     os.unlink(path)  # noqa: PTH108
         Path(self._path).unlink()
 
-    def _read_names(self) -> Iterator[str]:
-        text = os.pread(self._lock, 1 << 20, 0).decode(errors="replace")
-        return (
-            name
-            for name in dict.fromkeys(text.splitlines())
-            if not name.startswith("/") and ".." not in name.split("/")
-        )
+
+def remove_leftovers(root: str) -> None:
+    """Remove what a killed process left in a workspace, unless a command runs there."""
+    with contextlib.suppress(SandboxUnavailable):  # the first command says why
+        MountPoints(root).release()
 
 
 def _make_placeholder(path: str) -> None:
@@ -119,7 +117,7 @@ def _content_of(path: str) -> bytes:
 
 def _lock_folder() -> str:
     """Return a folder for locks only this user can enter."""
-    path = f"{TMP}/handrail-{os.geteuid()}"  # checked before it is used
+    path = folder_of_locks()  # checked before it is used
     with contextlib.suppress(FileExistsError):
         Path(path).mkdir(0o700)
     about = os.lstat(path)

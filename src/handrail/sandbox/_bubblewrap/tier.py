@@ -21,6 +21,7 @@ from handrail.sandbox._bubblewrap.mount_check import (
     count_added,
     read_host_mounts,
 )
+from handrail.sandbox._bubblewrap.placeholders import has_list
 from handrail.sandbox._home import HomeView
 from handrail.sandbox._kernel import seccomp
 from handrail.sandbox._protected import ProtectedPaths, is_beneath, list_protected_names
@@ -148,6 +149,11 @@ class BubblewrapTier:
         self._loopback = Loopback(setup, self._program)
         self._excludes = GitExcludes(setup.root, setup.written, Path(setup.temporary, "gitignore"))
         self.protected = list_protected_names(setup.opened)
+        if has_list(setup.root):
+            # imported here: there is usually nothing to remove
+            from handrail.sandbox._bubblewrap.mount_points import remove_leftovers
+
+            remove_leftovers(setup.root)
         self._packed_options: dict[_OptionsKey, bytes] = {}
         self._last: tuple[_MountsKey, MountCheck] | None = None
 

@@ -31,7 +31,12 @@ def list_folder(workspace: Workspace, path: str, context: Context) -> str:
         entries = _scan(found)
     above = f"{found.real}/" if found.real else ""
     rules = IgnoreRules(found.real, lambda place: read_rules(workspace, place))
-    shown = [entry for entry in entries if not workspace.is_hidden(f"{above}{entry.name}")]
+    skipped = workspace.list_placeholders(found.real)
+    shown = [
+        entry
+        for entry in entries
+        if entry.name not in skipped and not workspace.is_hidden(f"{above}{entry.name}")
+    ]
     lines = [_format(entry, above, rules) for entry in shown[:_MAX_SHOWN]]
     return "\n".join([*lines, *(f"[{note}]" for note in _notes(shown, rules))])
 

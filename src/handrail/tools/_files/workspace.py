@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from handrail import READ, WRITE, Access, Context, Effect, HandrailError, Refused, ToolFailed
-from handrail.sandbox import contains_home
+from handrail.sandbox import contains_home, find_placeholders
 from handrail.tools._descriptions import join_words
 from handrail.tools._files.openat import NAMES, Opener, best_opener, descriptor_path
 from handrail.tools._files.paths import is_beneath, make_relative
@@ -283,8 +283,13 @@ class Workspace:
             return " Use glob to find it."
         return f" Did you mean {join_words([repr(other) for other in similar], 'or')}?"
 
+    def list_placeholders(self, folder: str) -> frozenset[str]:
+        """Return the names in a folder that only reserve a name while commands run."""
+        return frozenset() if folder else find_placeholders(self.root)
+
     def list_folder(self, folder: str) -> list[FolderEntry]:
         """Return the entries of a folder, up to some thousands; none if it cannot be opened."""
+        skipped = self.list_placeholders(folder)
         try:
             fd = self.open(folder or ".")
             try:
@@ -292,6 +297,7 @@ class Workspace:
                     return [
                         FolderEntry(entry.name, entry.is_dir(follow_symlinks=False))
                         for entry in islice(entries, _MAX_NAMES)
+                        if entry.name not in skipped
                     ]
             finally:
                 os.close(fd)

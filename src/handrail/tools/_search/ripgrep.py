@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,9 +15,55 @@ import anyio
 from handrail import ToolFailed
 from handrail.sandbox import start_read_only
 from handrail.tools._files.paths import is_beneath
-from handrail.tools._search.pattern_errors import pattern_error
 from handrail.tools._search.query import Query, SearchEnd, SearchLine, SearchPlace, SearchScope
 from handrail.tools._search.ripgrep_output import NameReader, RecordReader
+
+_KNOWN = (
+    (
+        re.compile(r"backreferences are not"),
+        (
+            r"Backreferences such as \1 are not supported. Use a simpler pattern, and compare the "
+            r"matching lines."
+        ),
+    ),
+    (
+        re.compile(r"look-around, including"),
+        (
+            "Look-ahead and look-behind are not supported. Remove them, and choose among the "
+            "matching lines."
+        ),
+    ),
+    (
+        re.compile(r"size limit|nested|too large"),
+        "The pattern is too large. Use fewer or smaller repetitions and groups.",
+    ),
+    (
+        re.compile(r"not allowed in a regex"),
+        (
+            "The pattern matches a line break, but the search goes line by line. Pass "
+            "multiline=true to match across lines."
+        ),
+    ),
+    (
+        re.compile(r"unrecognized file type: (.*)"),
+        "There is no file type '{}'. Pass a glob such as '*.py' instead.",
+    ),
+)
+
+
+def pattern_error(errors: str) -> ToolFailed:
+    """Return the error to raise for what ripgrep printed."""
+    for known, message in _KNOWN:
+        if match := known.search(errors):
+            return ToolFailed(message.format(*match.groups()))
+    why = re.search(r"^error: (.+)$", errors, re.MULTILINE)
+    if why is None:
+        return ToolFailed("The search failed. Try a simpler pattern.")
+    return ToolFailed(
+        f"The pattern is not a valid regular expression: {why[1]}. Escape special characters with "
+        "a backslash, or pass fixed_strings=true."
+    )
+
 
 _CHUNK_BYTES: Final = 1 << 18
 _SMALL_CHUNK_BYTES: Final = 1 << 14

@@ -27,15 +27,24 @@ _PAUSE = 1.0
 """Seconds before the next try to reach a server."""
 
 
-async def watch(database: Database, tell: Callable[[], None]) -> None:
-    """Tell each time the runs have changed."""
+async def watch(
+    database: Database, tell: Callable[[], None], *, channel: str = "handrail", rest: float = _REST
+) -> None:
+    """Tell each time the runs have changed.
+
+    Args:
+        database: Has the runs.
+        tell: Called in the event loop.
+        channel: The channel to listen to, on PostgreSQL.
+        rest: Seconds without news after some.
+    """
     if database.is_postgres:
-        await _watch_server(database, tell)
+        await _watch_server(database, tell, channel, rest)
     else:
-        await _watch_file(database, tell)
+        await _watch_file(database, tell, rest)
 
 
-async def _watch_file(database: Database, tell: Callable[[], None]) -> None:
+async def _watch_file(database: Database, tell: Callable[[], None], rest: float) -> None:
     """Tell when another connection has written to a SQLite file.
 
     A thread checks the file. A timer of the event loop would cost more CPU.
@@ -43,7 +52,7 @@ async def _watch_file(database: Database, tell: Callable[[], None]) -> None:
     loop: Any = running_loop()
     stop = threading.Event()
     tell_loop = partial(loop.call_soon_threadsafe, tell)
-    thread = threading.Thread(target=_check, args=(database, stop, tell_loop), daemon=True)
+    thread = threading.Thread(target=_check, args=(database, stop, tell_loop, rest), daemon=True)
     thread.start()
     try:
         await anyio.sleep_forever()
@@ -53,7 +62,9 @@ async def _watch_file(database: Database, tell: Callable[[], None]) -> None:
             await to_thread.run_sync(thread.join)  # the file is closed next
 
 
-def _check(database: Database, stop: threading.Event, tell: Callable[[], None]) -> None:
+def _check(
+    database: Database, stop: threading.Event, tell: Callable[[], None], rest: float
+) -> None:
     seen: int | None = None
     pause = _TICK
     while not stop.is_set():
@@ -61,22 +72,25 @@ def _check(database: Database, stop: threading.Event, tell: Callable[[], None]) 
         pause = _TICK
         with suppress(DatabaseError):  # looks for work say so
             if (now := database.read_version()) != seen:
-                seen, pause = now, _REST
+                seen, pause = now, rest
                 tell()
 
 
-async def _watch_server(database: Database, tell: Callable[[], None]) -> None:
+async def _watch_server(
+    database: Database, tell: Callable[[], None], channel: str, rest: float
+) -> None:
     """Tell when a process says that it has changed something; see ``Database.tell_workers``."""
     while True:
         with suppress(Exception):  # it is away, and looks for work say so
-            await _listen(await to_thread.run_sync(database.listen), tell)
+            connection = await to_thread.run_sync(database.listen, channel)
+            await _listen(connection, tell, rest)
         await anyio.sleep(_PAUSE)
 
 
-async def _listen(connection: Any, tell: Callable[[], None]) -> None:
+async def _listen(connection: Any, tell: Callable[[], None], rest: float) -> None:
     with closing(connection):
         while True:
             tell()  # at first too: something may have happened before
-            await anyio.sleep(_REST)
+            await anyio.sleep(rest)
             await anyio.wait_readable(connection.fileno())
             list(connection.notifies(timeout=0))  # reads what was sent

@@ -1,0 +1,205 @@
+"""Watch runs: one reader in each process wakes all watchers."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncGenerator, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import Context
+from typing import Any, NamedTuple
+
+import anyio
+from anyio import to_thread
+
+from handrail._support.loop import current_loop, spawn
+from handrail.runs._live.feed import Cursor, Feed, Line, Update
+from handrail.runs._live.news import watch as watch_database
+from handrail.runs._live.pieces import CHANNEL
+from handrail.runs._live.port import WatchedStore
+from handrail.runs._live.replies import find_text
+from handrail.runs.journal import JournalEntry, JournalError
+from handrail.runs.lines import EVENTS, MAX_TEXT_CHARS, as_fields
+
+log = logging.getLogger("handrail")
+
+_POLL = 0.25
+"""Seconds between two looks without news."""
+_REST = 0.01
+_PAUSE = 1.0
+"""Seconds before the next try if the database is away."""
+
+
+class Watching:
+    """Reads for all watchers in one event loop."""
+
+    def __init__(self, store: WatchedStore) -> None:
+        self._store = store
+        self._database = store.database
+        self._feeds: dict[str, Feed] = {}
+        self._task: object = None
+        self._news = anyio.Event()
+
+    async def watch(self, run: str, after: str) -> AsyncGenerator[Update]:
+        """Yield a run's events behind a place, until it ends."""
+        cursor = Cursor.read(after)
+        head = await to_thread.run_sync(self._store.head, run)
+        if head is None:
+            raise LookupError(f"There is no run {run!r}.")
+        with self._join(Feed(head)) as feed:
+            while True:
+                changed = feed.changed
+                async for update in self._read(feed, cursor):
+                    yield update
+                if feed.error is not None:
+                    raise feed.error
+                if cursor.number < feed.number:
+                    continue
+                if feed.has_ended:
+                    return
+                await changed.wait()
+
+    @contextmanager
+    def _join(self, new: Feed) -> Generator[Feed]:
+        feed = self._feeds.setdefault(new.run, new)
+        feed.watchers += 1
+        self._news.set()
+        if self._task is None:
+            self._task = spawn(Context(), self._work, lost=self._end)
+        try:
+            yield feed
+        finally:
+            feed.watchers -= 1
+            if not feed.watchers:
+                del self._feeds[feed.run]
+                self._news.set()
+
+    async def _read(self, feed: Feed, cursor: Cursor) -> AsyncGenerator[Update]:
+        """Yield unseen events: journal lines, then the reply under way."""
+        end = feed.number
+        for line in await self._lines_behind(feed, cursor.number):
+            if line.fields["event"] == "reply":
+                for update in cursor.complete(await self._text_of(feed, line)):
+                    yield update
+                cursor.reset()
+            cursor.number = line.number
+            yield Update(cursor.id, line.fields)
+        cursor.number = max(cursor.number, end)
+        if cursor.number == feed.number and feed.turn > feed.turns:
+            for update in cursor.show(feed):
+                yield update
+
+    async def _lines_behind(self, feed: Feed, number: int) -> list[Line]:
+        if number >= feed.first:
+            return [line for line in feed.lines if line.number > number]
+        entries = await to_thread.run_sync(self._entries, feed.run, number)
+        return [Line(entry.number, as_fields(entry)) for entry in entries]
+
+    def _entries(self, run: str, after: int) -> list[JournalEntry]:
+        return list(self._store.read(run, after=after, kinds=EVENTS))
+
+    async def _text_of(self, feed: Feed, line: Line) -> str:
+        """Return a reply's whole text. A line only has the beginning if it is long."""
+        text = str(line.fields.get("text", ""))
+        if len(text) < MAX_TEXT_CHARS:
+            return text
+        return await to_thread.run_sync(find_text, self._store, feed.run, line.number, text)
+
+    # the reader
+
+    def _end(self) -> None:
+        self._task = None
+
+    def _tell(self) -> None:
+        self._news.set()
+
+    async def _work(self) -> None:
+        """Read until no one watches."""
+        try:
+            while self._feeds:
+                await self._follow()
+        except Exception as error:
+            log.exception("runs cannot be watched any more")
+            for feed in self._feeds.values():
+                feed.error = error
+                feed.tell()
+        finally:
+            self._end()
+
+    async def _follow(self) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._listen)
+            while self._feeds:
+                await self._refresh()
+                with anyio.move_on_after(_POLL):
+                    await self._news.wait()
+                self._news = anyio.Event()
+            group.cancel_scope.cancel()
+
+    async def _listen(self) -> None:
+        await watch_database(self._database, self._tell, channel=CHANNEL, rest=_REST)
+
+    async def _refresh(self) -> None:
+        feeds = list(self._feeds.values())
+        try:
+            several = await to_thread.run_sync(self._look, feeds)
+        except JournalError:  # it is away
+            await anyio.sleep(_PAUSE)
+            return
+        for feed, news in zip(feeds, several, strict=True):
+            if feed.take(*news):
+                feed.tell()
+
+    def _look(self, feeds: list[Feed]) -> list[_News]:
+        """Return each run's news. Runs in another thread."""
+        rows: dict[str, list[tuple[Any, ...]]] = {feed.run: [] for feed in feeds}
+        for run, *row in self._store.select(_PIECES[self._database.is_postgres], _places(feeds)):
+            rows[run].append(tuple(row))
+        ids = {"ids": json.dumps(list(rows))}
+        entries = dict(self._store.select(f"{_HEADS} {self._database.members}", ids))
+        return [self._look_at(feed, entries.get(feed.run), rows[feed.run]) for feed in feeds]
+
+    def _look_at(self, feed: Feed, number: int | None, rows: list[tuple[Any, ...]]) -> _News:
+        has_more = number is not None and number > feed.number
+        return _News(number, self._entries(feed.run, feed.number) if has_more else [], rows)
+
+
+class _News(NamedTuple):
+    """A run's news."""
+
+    number: int | None
+    """How many entries its journal has; None if the run was removed."""
+    entries: list[JournalEntry]
+    rows: list[tuple[Any, ...]]
+
+
+def _places(feeds: Iterable[Feed]) -> dict[str, Any]:
+    places = [{"run": one.run, "attempt": one.attempt, "number": one.rows} for one in feeds]
+    return {"places": json.dumps(places)}
+
+
+_HEADS = "SELECT run, entries FROM handrail_summary WHERE run IN"
+_KNOWN = (
+    (
+        "(SELECT json_extract(value, '$.run') AS run, json_extract(value, '$.attempt') AS attempt, "
+        "json_extract(value, '$.number') AS number FROM json_each(:places)) w"
+    ),
+    "json_to_recordset(CAST(:places AS json)) AS w(run text, attempt text, number integer)",
+)
+_PIECES = [
+    "SELECT p.run, p.turn, p.attempt, p.number, p.body "
+    f"FROM {known} JOIN handrail_piece p ON p.run = w.run AND (p.attempt > w.attempt "
+    "OR (p.attempt = w.attempt AND p.number >= w.number)) "
+    "ORDER BY p.run, p.attempt, p.number"
+    for known in _KNOWN
+]
+
+
+def watching(store: WatchedStore) -> Watching:
+    """Return a store's reader for the running event loop."""
+    readers = store.readers
+    loop = current_loop()
+    if loop not in readers:
+        readers[loop] = Watching(store)
+    found: Watching = readers[loop]
+    return found
