@@ -16,6 +16,7 @@ Graph = dict[str, set[str]]
 
 CORE = (
     {"_support"},
+    {"_labels"},
     {"_values"},
     {"events", "_schedule", "_schema", "_search"},
     {"_definition"},

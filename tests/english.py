@@ -91,6 +91,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "_collection": (10, 6),
     "_definition": (29, 32),
     "_execution": (27, 36),
+    "_labels": (17, 19),
     "_permissions": (25, 32),
     "_schedule": (36, 49),
     "_schema": (30, 35),

@@ -21,7 +21,7 @@ from typing import (
 )
 
 from handrail._definition.signature import Signature, takes_self
-from handrail._values._sources.values import DESTINATION_KEY
+from handrail._labels.sources import DESTINATION_KEY
 from handrail._values.access import EVERYTHING, Access
 from handrail._values.call import Args, Call
 from handrail._values.content import Json

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from handrail._definition.signature import REQUIRED
 from handrail._definition.tool import AnyTool
+from handrail._labels.sources import ValueSource
 from handrail._turn.turn import Turn
-from handrail._values._sources.values import ValueSource
 from handrail._values.access import Access
 from handrail._values.call import Args, Call
 from handrail._values.decision import Decision

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from handrail._labels.sources import ValueSource
+from handrail._labels.text import describe_source
 from handrail._permissions.decide import Matched
-from handrail._values._sources.text import describe_source
-from handrail._values._sources.values import ValueSource
 from handrail._values.access import Access
 from handrail._values.call import Call
 from handrail._values.decision import Ask, Decision, Deny

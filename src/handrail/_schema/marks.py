@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from handrail._labels.sources import DESTINATION_KEY, OWN_KEY
 from handrail._schema.json_schema import JsonSchema
-from handrail._values._sources.values import DESTINATION_KEY, OWN_KEY
 from handrail._values.content import is_list, is_object
 
 _REF = "#/$defs/"

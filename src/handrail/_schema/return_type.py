@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
+from handrail._labels.sources import OWN_KEY, OwnValue
 from handrail._schema.json_schema import JsonSchema, deep_copy, inline_definitions, subschemas, tidy
 from handrail._schema.marks import find_leaves, find_marked, split_marks
 from handrail._schema.problems import problems
@@ -23,7 +24,6 @@ from handrail._schema.validator import (
     describe_type,
     json_of,
 )
-from handrail._values._sources.values import OWN_KEY, OwnValue
 from handrail._values.strict_json import format_path
 
 FindOwn: TypeAlias = Callable[[Any], Iterable[OwnValue]]

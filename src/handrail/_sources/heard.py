@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from handrail._labels.sources import OwnValue, ValueSource
 from handrail._schema.marks import find_leaves
 from handrail._sources.spelling import normalize, normalize_value
 from handrail._sources.words import find_whole
-from handrail._values._sources.values import OwnValue, ValueSource
 from handrail._values.result import Result, read_result, write_result
 from handrail._values.saved import VERSION, Fields, load, save
 

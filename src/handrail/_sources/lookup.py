@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from handrail._labels.sources import ValueSource
 from handrail._sources.heard import Heard, OwnEntry, ReadText
 from handrail._sources.spelling import (
     find_groups,
@@ -14,7 +15,6 @@ from handrail._sources.spelling import (
     spell_number,
 )
 from handrail._sources.words import find_whole
-from handrail._values._sources.values import ValueSource
 
 _HOSTS = frozenset(("net", "host"))
 """Schemes for hosts."""

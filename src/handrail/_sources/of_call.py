@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from handrail._labels.sources import ValueSource
 from handrail._sources.heard import Heard
 from handrail._sources.lookup import find_source
 from handrail._sources.wanted import find_wanted
-from handrail._values._sources.values import ValueSource
 from handrail._values.access import Access
 from handrail._values.effect import READ
 

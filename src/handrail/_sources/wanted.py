@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from handrail._labels.sources import DESTINATION_KEY
 from handrail._schema.marks import Leaf, find_leaves, find_marked
 from handrail._sources.lookup import Wanted
 from handrail._sources.spelling import normalize_value
 from handrail._sources.words import find_whole
-from handrail._values._sources.values import DESTINATION_KEY
 from handrail._values.access import Access
 
 _LINK = re.compile(

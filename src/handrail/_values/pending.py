@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from handrail._values._sources.values import ValueSource, read_source, write_source
+from handrail._labels.sources import SOURCE_KINDS, ValueSource
 from handrail._values.access import Access, find_effect
 from handrail._values.call import Call
 from handrail._values.content import is_object
@@ -154,7 +154,7 @@ class Pending:
     @property
     def text(self) -> str:
         """The question for a person: what the call would do, and who named the values in it."""
-        from handrail._values._sources.text import describe_request  # few requests need it
+        from handrail._labels.text import describe_request  # few requests need it
 
         return describe_request(self.headline, self.question, self.call.name, self.sources)
 
@@ -229,7 +229,7 @@ def write_pending(pending: Pending) -> dict[str, Any]:
         **({"added": _write_accesses(pending.added)} if pending.added else {}),
         **({"inner": [write_pending(one) for one in pending.inner]} if pending.inner else {}),
         **({"record": pending.record} if pending.record else {}),
-        **({"sources": [write_source(one) for one in pending.sources]} if pending.sources else {}),
+        **({"sources": [_write_source(one) for one in pending.sources]} if pending.sources else {}),
     }
 
 
@@ -268,7 +268,7 @@ def read_pending(value: object) -> Pending:
         added=tuple(_read_access(access) for access in saved.items("added")),
         inner=tuple(read_pending(one) for one in saved.items("inner")),
         record=saved.text("record"),
-        sources=tuple(read_source(one) for one in saved.items("sources")),
+        sources=tuple(_read_source(one) for one in saved.items("sources")),
     )
 
 
@@ -367,3 +367,26 @@ def _read_origin(value: object) -> Origin | None:
         raise ValueError(f"{format_value(kind)} is not a kind of origin")
     file, line = saved.text("file"), saved.get("line", int)
     return Origin(saved.text("rule"), file, line, kind, saved.text("digest"))
+
+
+def _write_source(source: ValueSource) -> dict[str, Any]:
+    """Return a source as plain data, without empty fields."""
+    kept = {name: value for name, value in asdict(source).items() if value not in ("", False)}
+    return {"value": source.value, "name": source.name, **kept}
+
+
+def _read_source(value: Any) -> ValueSource:
+    """Return a source from plain data. Raises ValueError for any other shape."""
+    omitted: Mapping[str, Any] = {**_NO_TEXTS, **value} if isinstance(value, dict) else value
+    saved = Fields(omitted, ValueSource.__dataclass_fields__)
+    kind: Any = saved.text("kind")
+    if kind not in SOURCE_KINDS:
+        raise ValueError(f"{kind!r} is not a kind of source")
+    texts = {name: saved.text(name) for name in _SOURCE_TEXTS}
+    return ValueSource(**texts, kind=kind, is_link=saved.get("is_link", bool))
+
+
+_SOURCE_TEXTS = tuple(
+    name for name in ValueSource.__dataclass_fields__ if name not in ("kind", "is_link")
+)
+_NO_TEXTS = {**dict.fromkeys(_SOURCE_TEXTS[2:], ""), "is_link": False}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, NamedTuple, assert_never, final
 
-from handrail._values._sources.values import OwnValue, read_own, write_own
+from handrail._labels.sources import OwnValue
 from handrail._values.content import (
     EMPTY,
     Content,
@@ -17,6 +17,7 @@ from handrail._values.content import (
     Json,
     Text,
     estimate_tokens,
+    is_list,
     is_object,
 )
 from handrail._values.pending import Pending, read_pending, write_pending
@@ -189,7 +190,7 @@ def write_result(result: Result) -> dict[str, Any]:
         "pending": pending and write_pending(pending),
         "metadata": dict(result.metadata),
         "found": list(result.found),
-        **({"own": [write_own(one) for one in result.own]} if result.own else {}),
+        **({"own": [list(one) for one in result.own]} if result.own else {}),
         "seconds": result.seconds,
     }
 
@@ -208,7 +209,7 @@ def read_result(value: object) -> Result:
         None if saved.value["pending"] is None else read_pending(saved.value["pending"]),
         saved.get_object("metadata"),
         saved.texts("found"),
-        tuple(read_own(one) for one in saved.items("own")),
+        tuple(_read_own(one) for one in saved.items("own")),
         saved.optional("seconds", saved.number),
     )
 
@@ -253,3 +254,11 @@ def _read_failure(value: object) -> Failure | None:
 
 
 _KINDS = {kind.value: kind for kind in FailureKind}
+
+
+def _read_own(value: Any) -> OwnValue:
+    """Return a value of a result from plain data. Raises ValueError for any other shape."""
+    kinds = [type(part) for part in value] if is_list(value) else []
+    if kinds != [str, str, str, bool]:
+        raise ValueError("'own' must be a list of values with their places")
+    return OwnValue(*value)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
-
-from handrail._values.saved import Fields
 
 SourceKind: TypeAlias = Literal["person", "own", "read", "nowhere"]
 """Who named a value: a person, your own systems, a text from a tool, or no one. The most reliable
@@ -96,37 +94,3 @@ class ValueSource:
     def is_at_most(self, kind: SourceKind) -> bool:
         """Return whether the value's source is this kind, or a less reliable one."""
         return SOURCE_KINDS.index(self.kind) >= SOURCE_KINDS.index(kind)
-
-
-def write_source(source: ValueSource) -> dict[str, Any]:
-    """Return a source as plain data, without empty fields."""
-    kept = {name: value for name, value in asdict(source).items() if value not in ("", False)}
-    return {"value": source.value, "name": source.name, **kept}
-
-
-def read_source(value: Any) -> ValueSource:
-    """Return a source from plain data. Raises ValueError for any other shape."""
-    omitted: Mapping[str, Any] = {**_EMPTY, **value} if isinstance(value, dict) else value
-    saved = Fields(omitted, ValueSource.__dataclass_fields__)
-    kind: Any = saved.text("kind")
-    if kind not in SOURCE_KINDS:
-        raise ValueError(f"{kind!r} is not a kind of source")
-    texts = {name: saved.text(name) for name in _TEXTS}
-    return ValueSource(**texts, kind=kind, is_link=saved.get("is_link", bool))
-
-
-_TEXTS = tuple(name for name in ValueSource.__dataclass_fields__ if name not in ("kind", "is_link"))
-_EMPTY = {**dict.fromkeys(_TEXTS[2:], ""), "is_link": False}
-
-
-def write_own(own: OwnValue) -> list[Any]:
-    """Return a result's value as plain data."""
-    return [own.value, own.place, own.scheme, own.is_new]
-
-
-def read_own(value: Any) -> OwnValue:
-    """Return a value of a result from plain data. Raises ValueError for any other shape."""
-    kinds = [type(part) for part in value] if isinstance(value, list) else []
-    if kinds != [str, str, str, bool]:
-        raise ValueError("'own' must be a list of values with their places")
-    return OwnValue(*value)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from handrail._values._sources.values import ValueSource
-from handrail._values.strict_json import clip
+from handrail._labels.sources import ValueSource
 
 _NOUNS = {
     "email": "address",
@@ -19,6 +18,7 @@ _NOUNS = {
 }
 """Words for resources, by scheme. Any other scheme is a word itself."""
 _MAX_NAMED = 3
+_MAX_SHOWN_CHARS = 200
 _ENDS = ("?", "!", ".")
 
 
@@ -116,6 +116,11 @@ def _mark(quote: str, value: str) -> str:
         return f'"{quote}"'
     end = at + len(value)
     return f'"{quote[:at]}»{quote[at:end]}«{quote[end:]}"'
+
+
+def clip(text: str, most: int = _MAX_SHOWN_CHARS) -> str:
+    """Return text with at most this many characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _join(values: Sequence[str]) -> str:
