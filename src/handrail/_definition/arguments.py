@@ -120,7 +120,9 @@ class Arguments:
         """Return other arguments that were meant, with a note on each difference."""
         if value is None:
             return Reread({}, (NULL,))
-        return read_synonyms(value, self._synonyms) if self._synonyms else None
+        if not self._synonyms:
+            return None
+        return read_synonyms(value, self._synonyms, self._schema.get("properties", {}))
 
     def _parse_again(self, meant: Reread) -> Args | Failure:
         plain = Arguments(self._schema, self._build)
