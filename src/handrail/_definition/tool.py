@@ -21,7 +21,6 @@ from typing import (
 )
 
 from handrail._definition.signature import Signature, takes_self
-from handrail._labels.sources import DESTINATION_KEY
 from handrail._values.access import EVERYTHING, Access
 from handrail._values.call import Args, Call
 from handrail._values.content import Json
@@ -196,6 +195,8 @@ _REMOTE = Signature((), whole=True)
 
 
 def _mark_arguments(names: Iterable[str]) -> Schema | None:
+    from handrail._labels.sources import DESTINATION_KEY
+
     marked = {name: {DESTINATION_KEY: ""} for name in names}
     return {"properties": marked} if marked else None
 

@@ -6,11 +6,10 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from handrail._definition.signature import REQUIRED
 from handrail._definition.tool import AnyTool
-from handrail._labels.sources import ValueSource
 from handrail._turn.turn import Turn
 from handrail._values.access import Access
 from handrail._values.call import Args, Call
@@ -19,6 +18,9 @@ from handrail._values.effect import READ
 from handrail._values.result import FailureKind, Result
 from handrail._values.spec import Spec
 from handrail._values.strict_json import canonical
+
+if TYPE_CHECKING:
+    from handrail._labels.sources import ValueSource  # which few calls have
 
 _new: Callable[..., Any] = vars(tuple)["__new__"]
 _SCALARS = frozenset((str, int, float, bool, type(None)))

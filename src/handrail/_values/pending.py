@@ -6,9 +6,8 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from handrail._labels.sources import SOURCE_KINDS, ValueSource
 from handrail._values.access import Access, find_effect
 from handrail._values.call import Call
 from handrail._values.content import is_object
@@ -27,6 +26,9 @@ from handrail._values.decision import (
 from handrail._values.effect import Effect
 from handrail._values.saved import VERSION, Fields, load, save
 from handrail._values.strict_json import format_value
+
+if TYPE_CHECKING:
+    from handrail._labels.sources import ValueSource  # which few requests have
 
 _MAX_CLOCK_DRIFT_SECONDS = 120.0
 """How far the clocks of two machines may differ."""
@@ -377,16 +379,16 @@ def _write_source(source: ValueSource) -> dict[str, Any]:
 
 def _read_source(value: Any) -> ValueSource:
     """Return a source from plain data. Raises ValueError for any other shape."""
-    omitted: Mapping[str, Any] = {**_NO_TEXTS, **value} if isinstance(value, dict) else value
-    saved = Fields(omitted, ValueSource.__dataclass_fields__)
+    from handrail._labels.sources import SOURCE_KINDS, ValueSource
+
+    fields = ValueSource.__dataclass_fields__
+    texts = [name for name in fields if name not in ("kind", "is_link")]
+    given = (
+        {**dict.fromkeys(texts[2:], ""), "is_link": False, **value} if is_object(value) else value
+    )
+    saved = Fields(given, fields)
     kind: Any = saved.text("kind")
     if kind not in SOURCE_KINDS:
         raise ValueError(f"{kind!r} is not a kind of source")
-    texts = {name: saved.text(name) for name in _SOURCE_TEXTS}
-    return ValueSource(**texts, kind=kind, is_link=saved.get("is_link", bool))
-
-
-_SOURCE_TEXTS = tuple(
-    name for name in ValueSource.__dataclass_fields__ if name not in ("kind", "is_link")
-)
-_NO_TEXTS = {**dict.fromkeys(_SOURCE_TEXTS[2:], ""), "is_link": False}
+    about = {name: saved.text(name) for name in texts}
+    return ValueSource(**about, kind=kind, is_link=saved.get("is_link", bool))

@@ -6,9 +6,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Any, NamedTuple, assert_never, final
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never, final
 
-from handrail._labels.sources import OwnValue
 from handrail._values.content import (
     EMPTY,
     Content,
@@ -22,6 +21,9 @@ from handrail._values.content import (
 )
 from handrail._values.pending import Pending, read_pending, write_pending
 from handrail._values.saved import VERSION, Fields, load, save
+
+if TYPE_CHECKING:
+    from handrail._labels.sources import OwnValue  # which few results have
 
 
 class Fault(Enum):
@@ -258,6 +260,8 @@ _KINDS = {kind.value: kind for kind in FailureKind}
 
 def _read_own(value: Any) -> OwnValue:
     """Return a value of a result from plain data. Raises ValueError for any other shape."""
+    from handrail._labels.sources import OwnValue
+
     kinds = [type(part) for part in value] if is_list(value) else []
     if kinds != [str, str, str, bool]:
         raise ValueError("'own' must be a list of values with their places")
