@@ -166,6 +166,11 @@ class Turn(Generic[D]):
         self._reply = reply
 
     @property
+    def records(self) -> tuple[Record, ...]:
+        """The calls, in the order in which they were added."""
+        return tuple(self._records.values())
+
+    @property
     def next_position(self) -> int:
         """The index that the next call would have."""
         return self._count
