@@ -41,7 +41,7 @@ class Options(TypedDict, total=False):
     headline: Headline
     """Returns a call in one line, for the person who approves it."""
     verify: Verify
-    """Returns whether a call took effect, for a durable run that was killed during it."""
+    """Returns whether a call took effect, for a durable run killed during it."""
     private: bool
     """Its results are private: a rule can ask before anything leaves after they were read."""
     own: OwnValues

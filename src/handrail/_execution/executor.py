@@ -154,7 +154,7 @@ class Executor:
     ) -> ToolResults:
         """Run a reply's calls, and return the message with their results, in call order.
 
-        A truncated call does not run. Calls that need approval later are pending: see
+        A truncated call does not run. Calls needing approval later are pending: see
         ``ToolResults.questions`` and ``resume``.
 
         Args:
@@ -179,7 +179,7 @@ class Executor:
     ) -> ToolResults:
         """Run the answered pending calls in saved results, and return all results.
 
-        Calls that have ended do not run again. Without an answer, a call stays pending, unless it
+        Ended calls do not run again. Without an answer, a call stays pending, unless it
         only waits for others.
 
         Args:
@@ -270,7 +270,7 @@ class Executor:
             known: Results recorded before a restart, by call id.
             claimant: Who uses approvals. For a durable engine, the id of its execution.
             loaded: The deferred tools that ``handrail.messages.find_loaded_tools`` has found.
-            answers: Answers to calls that tools of pending calls have made, by ``Pending.id``.
+            answers: Answers to calls tools of pending calls have made, by ``Pending.id``.
             said: What people wrote since the run's last turn, for ``CheckedCall.sources``.
             **options: The other options above.
         """

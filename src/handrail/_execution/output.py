@@ -139,7 +139,7 @@ def _with_own(result: Result, tool: AnyTool) -> Result:
 
 
 def _check_data(result: Result, promise: Any) -> Result:
-    """Return a result of a remote tool. Its data must match the declared type; text need not."""
+    """Return a remote tool's result. Its data must match the declared type; text need not."""
     if result.data is not None and result.failure is None and promise.check is not None:
         promise.check(result.data)
     return result

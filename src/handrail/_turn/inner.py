@@ -159,7 +159,7 @@ class InnerCalls:
 _INNER = "."
 """Inner turn ids begin with this. Sub-agents number their turns."""
 _KEPT = ""
-"""The name of the text that a tool kept. No turn has it."""
+"""The name of the text a tool kept. No turn has it."""
 
 
 async def _run_all(turn: Turn[Any], calls: Sequence[Call]) -> list[Result]:

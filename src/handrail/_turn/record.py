@@ -116,7 +116,7 @@ class TurnOptions(NamedTuple):
     about: Callable[[], str] | None = None
     """Returns text to show with a request for approval."""
     heard: Heard | None = None
-    """What the run has heard, to say who named the values of a call."""
+    """What the run has heard, to say who named a call's values."""
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ _OPTIONS = frozenset(
 
 
 def make_options(options: Mapping[str, Any], loaded: Iterable[str]) -> TurnOptions:
-    """Return the options of a turn. Refuses those that do not exist, and results of other calls."""
+    """Return a turn's options. Refuses those that do not exist, and results of other calls."""
     for name in options.keys() - _OPTIONS:
         known = ", ".join(sorted(_OPTIONS))
         raise TypeError(f"A turn has no option {name!r}. Its options are {known}.")

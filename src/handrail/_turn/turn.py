@@ -299,7 +299,7 @@ class Turn(Generic[D]):
 
     @property
     def questions(self) -> tuple[Pending, ...]:
-        """The requests that need a person, in call order, with those inside waiting calls."""
+        """The requests for a person, in call order, with those inside waiting calls."""
         return tuple([one for pending in self.pending for one in pending.questions])
 
     def answer(self, pending: Pending, answer: Answer | None = None) -> None:

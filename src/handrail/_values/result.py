@@ -108,7 +108,7 @@ class Result(NamedTuple):
     metadata: Mapping[str, Json] = EMPTY
     """Facts for your application, such as a source or a cost. Never sent to a model."""
     found: tuple[str, ...] = ()
-    """The tools that this call found. From here on, the model can call them by name."""
+    """The tools this call found. From here on, the model can call them by name."""
     own: tuple[OwnValue, ...] = ()
     """The values that only you or your own systems can set, as the tool's ``Own`` declares."""
     seconds: float | None = None

@@ -19,7 +19,7 @@ from handrail.messages import ModelError, Reply, Usage, read_result, write_resul
 
 
 class TurnRecord(NamedTuple):
-    """The results of a turn, and the tokens of its sub-agents."""
+    """A turn's results, and the tokens of its sub-agents."""
 
     results: tuple[Result, ...]
     stop_reason: str | None
