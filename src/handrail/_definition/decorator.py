@@ -7,7 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from handrail._definition.synonyms import Synonyms
-from handrail._definition.tool import Headline, P, Preview, R, Tool, Touches, Verify
+from handrail._definition.tool import (
+    Headline,
+    OwnValues,
+    P,
+    Preview,
+    R,
+    Tool,
+    Touches,
+    Verify,
+)
 from handrail._values.content import Json
 from handrail._values.effect import Effect, Exposure
 from handrail._values.spec import Retry, Strict
@@ -33,6 +42,11 @@ class Options(TypedDict, total=False):
     """Returns a call in one line, for the person who approves it."""
     verify: Verify
     """Returns whether a call took effect, for a durable run that was killed during it."""
+    private: bool
+    """Its results are private: a rule can ask before anything leaves after they were read."""
+    own: OwnValues
+    """Returns the values in a result that only you or your own systems can set, where a type cannot
+    say so. It gets the result as JSON data, or its text; it may return them by scheme."""
     idempotent: bool
     timeout: float
     retry: Retry

@@ -38,7 +38,7 @@ from handrail._execution.settings import (
 from handrail._execution.view import View
 from handrail._permissions.checked_call import Policy
 from handrail._turn.event_feed import EventFeed
-from handrail._turn.record import EMPTY, TurnOptions, check_options
+from handrail._turn.record import EMPTY, make_options
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer, Approver, Ledger
 from handrail._values.call import Call
@@ -49,6 +49,7 @@ from handrail._values.result import Result
 if TYPE_CHECKING:
     from handrail._execution.threads import InThread
     from handrail._permissions.explanation import Explanation
+    from handrail._sources.heard import Heard
     from handrail.messages import Reply, StreamItem, ToolResults
 
 
@@ -153,8 +154,8 @@ class Executor:
     ) -> ToolResults:
         """Run the calls of a reply, and return the message with their results, in call order.
 
-        A call that was truncated does not run; its result says so. Calls that need approval later
-        are pending: see ``ToolResults.questions`` and ``resume``.
+        A truncated call does not run. Calls that need approval later are pending: see
+        ``ToolResults.questions`` and ``resume``.
 
         Args:
             reply: The reply, or the stream of a model that ends with it. Calls of a stream that
@@ -178,8 +179,8 @@ class Executor:
     ) -> ToolResults:
         """Run the pending calls of saved results that have an answer, and return all results.
 
-        Calls that have ended do not run again. Without an answer, a call stays pending; one that
-        only waits for others needs none.
+        Calls that have ended do not run again. Without an answer, a call stays pending, unless it
+        only waits for others.
 
         Args:
             saved: What ``run_reply`` or ``resume`` returned, also in another process.
@@ -225,6 +226,8 @@ class Executor:
         claimant: str | None = None,
         loaded: Iterable[str] = (),
         answers: Mapping[str, Answer] = EMPTY,
+        said: Iterable[str] | None = None,
+        heard: Heard | None = None,
     ) -> Turn[None]: ...
     @overload
     def turn(
@@ -241,6 +244,8 @@ class Executor:
         claimant: str | None = None,
         loaded: Iterable[str] = (),
         answers: Mapping[str, Answer] = EMPTY,
+        said: Iterable[str] | None = None,
+        heard: Heard | None = None,
     ) -> Turn[D]: ...
     def turn(
         self,
@@ -249,6 +254,7 @@ class Executor:
         run: str | None = None,
         tools: Toolset | None = None,
         loaded: Iterable[str] = (),
+        said: Iterable[str] | None = None,
         **options: Any,
     ) -> Turn[Any]:
         """Begin a turn: all calls of one reply.
@@ -263,19 +269,13 @@ class Executor:
             approver: The approver of this turn, in place of the executor's.
             known: Results that were recorded before a restart, by call id.
             claimant: Who uses approvals. For a durable engine, the id of its execution.
-            loaded: The deferred tools that the conversation has found, as
-                ``handrail.messages.find_loaded_tools`` reads them off it.
+            loaded: The deferred tools that ``handrail.messages.find_loaded_tools`` has found.
             answers: Answers to calls that tools of pending calls have made, by ``Pending.id``.
+            said: What people wrote since the run's last turn, for ``CheckedCall.sources``.
             **options: The other options above.
         """
-        check_options(options)
-        more = TurnOptions(**options, loaded=frozenset(loaded))
-        turn: Turn[Any] = Turn(self._tasks, id, run, more)
-        for name, result in turn.known.items():
-            if result.call_id != name:
-                raise ValueError(
-                    f"The known result of {name!r} has the call id {result.call_id!r}."
-                )
+        turn: Turn[Any] = Turn(self._tasks, id, run, make_options(options, loaded))
+        self._pipeline.heard.follow(turn, run, said)
         if tools is not None:
             turn.tools, turn.generation = tools, -1
         return turn
@@ -290,7 +290,7 @@ class Executor:
 
     @property
     def approver(self) -> Approver | None:
-        """The function that answers approval requests, if there is one."""
+        """Answers approval requests, if anything does."""
         return self._pipeline.questions.approvals.approver
 
     @property

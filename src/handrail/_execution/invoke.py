@@ -208,9 +208,11 @@ class _Asker(NamedTuple):
         self, name: str, calls: Sequence[Call], tools: Sequence[Any], /, **options: Any
     ) -> list[Result]:
         """Run the tool's calls: see ``Context.turn``."""
-        return await self._inner_calls().run(name, calls, tools, **options)
+        return await self.inner.run(name, calls, tools, **options)
 
-    def _inner_calls(self) -> InnerCalls:
+    @property
+    def inner(self) -> InnerCalls:
+        """The calls and requests inside this call."""
         record = self.running.record
         if record.inner_calls is None:
             key = self.running.checked.key
@@ -219,7 +221,7 @@ class _Asker(NamedTuple):
 
     async def ask(self, name: str, args: Mapping[str, Json], /, *, now: bool) -> Json:
         """Ask the user to fill in a form: see ``Context.ask``."""
-        values: Json = await self._inner_calls().ask(name, args, now=now)
+        values: Json = await self.inner.ask(name, args, now=now)
         return values
 
     def find_asked(self, name: str, /) -> Mapping[str, Json] | None:
@@ -227,7 +229,7 @@ class _Asker(NamedTuple):
         record = self.running.record
         if record.inner_calls is None and record.answered is None:
             return None
-        return self._inner_calls().find_args(name)
+        return self.inner.find_args(name)
 
     @property
     def has_begun(self) -> bool:

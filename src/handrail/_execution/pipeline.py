@@ -40,6 +40,7 @@ from handrail._permissions.decide import ALLOW, decide, denial_text
 from handrail._schedule.readiness import STARTED
 from handrail._support.loop import LoopBinding, checkpoint, current_loop, running_loop, trio_token
 from handrail._turn.event_feed import Listeners
+from handrail._turn.heard_runs import HeardRuns
 from handrail._turn.turn import Turn
 from handrail._values.access import Access
 from handrail._values.approval import Answer, Approver, valid_answer
@@ -79,6 +80,7 @@ class Pipeline:
         self.limits = limits
         self.long_results = long_results
         seen = [hook.observe for hook in hooks if hook.observe is not None]
+        self.heard = HeardRuns()
         self.live: dict[RequestedCall, Callable[[], Awaitable[Result]] | None] = {}
         """The calls without a result, in order of arrival; with work that its caller is to do."""
         self.arriving: list[tuple[View, Turn[Any]]] = []

@@ -97,6 +97,7 @@ class Questions:
             notes=(*running.notes, *checked.parsed.repairs),
             approves=running.is_approved or not isinstance(decision, SignIn),
             added=running.added,
+            sources=checked.sources if ask is not None else (),
             **running.record.shown_with,
         )
         return pending if ask is None else grade_pending(pending)
@@ -128,8 +129,7 @@ class Questions:
             log.exception("the approval context of a call of %r failed", checked.name)
             return ""
         call, spec, accesses = checked.call, checked.spec, checked.accesses
-        parsed = checked.parsed
-        return fingerprint(call, spec, parsed, accesses, circumstances=circumstances)
+        return fingerprint(call, spec, checked.parsed, accesses, circumstances=circumstances)
 
     async def ask(self, running: RunningCall, decision: Ask) -> Result | Pending | None:
         """Ask until a call can run (None), has its result, or waits for a later answer."""

@@ -20,6 +20,7 @@ from handrail._values.pending import Pending
 from handrail._values.result import Result
 
 if TYPE_CHECKING:
+    from handrail._sources.heard import Heard  # which few runs need
     from handrail._support.loop import Stop  # loads asyncio
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -114,6 +115,8 @@ class TurnOptions(NamedTuple):
     """Whether code reads the results: they are not truncated."""
     about: Callable[[], str] | None = None
     """Returns text to show with a request for approval."""
+    heard: Heard | None = None
+    """What the run has heard, to say who named the values of a call."""
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -126,14 +129,21 @@ class TurnOptions(NamedTuple):
         return self.claimant or os.urandom(16).hex()
 
 
-_OPTIONS = frozenset({*TurnOptions._fields, "id", "run", "tools"} - {"about", "outer", "whole"})
+_OPTIONS = frozenset(
+    {*TurnOptions._fields, "id", "run", "said", "tools"} - {"about", "outer", "whole"}
+)
 
 
-def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse options of a turn that do not exist."""
+def make_options(options: Mapping[str, Any], loaded: Iterable[str]) -> TurnOptions:
+    """Return the options of a turn. Refuses those that do not exist, and results of other calls."""
     for name in options.keys() - _OPTIONS:
         known = ", ".join(sorted(_OPTIONS))
         raise TypeError(f"A turn has no option {name!r}. Its options are {known}.")
+    made = TurnOptions(**options, loaded=frozenset(loaded))
+    for name, result in made.known.items():
+        if result.call_id != name:
+            raise ValueError(f"The known result of {name!r} has the call id {result.call_id!r}.")
+    return made
 
 
 def waiting_before(

@@ -166,6 +166,11 @@ class Turn(Generic[D]):
         self._reply = reply
 
     @property
+    def records(self) -> tuple[Record, ...]:
+        """The calls, in the order in which they were added."""
+        return tuple(self._records.values())
+
+    @property
     def next_position(self) -> int:
         """The index that the next call would have."""
         return self._count
@@ -295,8 +300,7 @@ class Turn(Generic[D]):
     @property
     def questions(self) -> tuple[Pending, ...]:
         """The requests that need a person, in call order, with those inside waiting calls."""
-        requests = [request for pending in self.pending for request in pending.requests]
-        return tuple([one for one in requests if one.kind != "waiting"])
+        return tuple([one for pending in self.pending for one in pending.questions])
 
     def answer(self, pending: Pending, answer: Answer | None = None) -> None:
         """Answer a pending call. Omit the answer if the call only waits for another.

@@ -15,7 +15,8 @@ from handrail._values.result import Result
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # whose default all checkers know
 
-    from handrail._values.approval import Approver
+    from handrail._values.approval import Answer, Approver
+    from handrail._values.pending import Pending
 
     D = TypeVar("D", default=Any)
 else:
@@ -44,6 +45,23 @@ def _keep_nothing(_cleanup: Callable[[], Awaitable[None]]) -> None: ...
 
 def _never() -> bool:
     return False
+
+
+class Inside(Protocol):
+    """The requests inside a call, and the text that its tool kept."""
+
+    kept: str
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """The answers to the requests inside the call."""
+        ...
+
+    def suspend(
+        self, requests: tuple[Pending, ...], kept: str, approved: tuple[str, ...]
+    ) -> NoReturn:
+        """Leave the call pending."""
+        ...
 
 
 class Asks(Protocol):
@@ -76,6 +94,11 @@ class Asks(Protocol):
     @property
     def has_begun(self) -> bool:
         """Whether the call has made calls in another process."""
+        ...
+
+    @property
+    def inner(self) -> Inside:
+        """The requests inside the call."""
         ...
 
 
@@ -167,6 +190,31 @@ class Context(Generic[D]):
         return await self._call.run_inner(
             name, tuple(calls), tuple(tools), whole=whole, about=about
         )
+
+    def suspend(self, *requests: Pending, record: str, approved: Iterable[str] = ()) -> NoReturn:
+        """Leave the call pending until one of these requests is answered. Raises Suspended.
+
+        For a tool that works with another executor, whose requests are then asked like the call's
+        own. Once there is an answer, the tool begins again, perhaps in another process.
+
+        Args:
+            requests: The other executor's requests.
+            record: Text to continue from: see ``record``.
+            approved: The ids of requests that need no answer: they only wait for other calls.
+        """
+        if self._call is None:
+            raise RuntimeError(_NO_EXECUTOR)
+        self._call.inner.suspend(requests, record, tuple(approved))
+
+    @property
+    def record(self) -> str:
+        """The text from ``suspend``, from before the tool began again; else empty."""
+        return "" if self._call is None else self._call.inner.kept
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """The answers to the requests inside the call, by ``Pending.id``: see ``suspend``."""
+        return {} if self._call is None else self._call.inner.answers
 
     async def ask(  # noqa: PLR0913  each is an option with a default
         self,

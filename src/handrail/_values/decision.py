@@ -109,6 +109,8 @@ class Ask:
     """The commands of a shell command. A policy that does not read commands gives none."""
     approvers: Approvers = field(default=ANYONE, repr=False)
     """Who may answer."""
+    review: bool = field(default=False, repr=False)
+    """Whether a second model may answer: see ``approvals.reviewed_by``."""
 
     def __post_init__(self) -> None:
         if not self.question:

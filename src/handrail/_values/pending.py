@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from handrail._values.access import Access, find_effect
 from handrail._values.call import Call
@@ -26,6 +26,9 @@ from handrail._values.decision import (
 from handrail._values.effect import Effect
 from handrail._values.saved import VERSION, Fields, load, save
 from handrail._values.strict_json import format_value
+
+if TYPE_CHECKING:
+    from handrail._labels.sources import ValueSource  # which few requests have
 
 _MAX_CLOCK_DRIFT_SECONDS = 120.0
 """How far the clocks of two machines may differ."""
@@ -122,6 +125,8 @@ class Pending:
     """The waiting calls inside it: see ``Context.turn``."""
     record: str = ""
     """Its tool's calls and their results, as JSON text. They do not run again."""
+    sources: tuple[ValueSource, ...] = ()
+    """Who named the destinations of the call, and the links in its texts."""
 
     def __post_init__(self) -> None:
         if self.added != self.accesses[len(self.accesses) - len(self.added) :]:
@@ -149,9 +154,21 @@ class Pending:
         return f"{start[0] if start else 'x'}~{digest}~{self.round}"
 
     @property
+    def text(self) -> str:
+        """The question for a person: what the call would do, and who named the values in it."""
+        from handrail._labels.text import describe_request  # few requests need it
+
+        return describe_request(self.headline, self.question, self.call.name, self.sources)
+
+    @property
     def requests(self) -> tuple[Pending, ...]:
         """This request, and those inside it."""
         return (self, *[request for inner in self.inner for request in inner.requests])
+
+    @property
+    def questions(self) -> tuple[Pending, ...]:
+        """The requests that need a person: this one, or those inside it."""
+        return tuple([one for one in self.requests if one.kind != "waiting"])
 
     @property
     def claim_name(self) -> str:
@@ -219,6 +236,7 @@ def write_pending(pending: Pending) -> dict[str, Any]:
         **({"added": _write_accesses(pending.added)} if pending.added else {}),
         **({"inner": [write_pending(one) for one in pending.inner]} if pending.inner else {}),
         **({"record": pending.record} if pending.record else {}),
+        **({"sources": [_write_source(one) for one in pending.sources]} if pending.sources else {}),
     }
 
 
@@ -257,6 +275,7 @@ def read_pending(value: object) -> Pending:
         added=tuple(_read_access(access) for access in saved.items("added")),
         inner=tuple(read_pending(one) for one in saved.items("inner")),
         record=saved.text("record"),
+        sources=tuple(_read_source(one) for one in saved.items("sources")),
     )
 
 
@@ -281,6 +300,7 @@ _OMITTED: Mapping[str, Any] = {
     "added": [],
     "inner": [],
     "record": "",
+    "sources": [],
 }
 """Fields that are omitted if they have these values."""
 
@@ -354,3 +374,26 @@ def _read_origin(value: object) -> Origin | None:
         raise ValueError(f"{format_value(kind)} is not a kind of origin")
     file, line = saved.text("file"), saved.get("line", int)
     return Origin(saved.text("rule"), file, line, kind, saved.text("digest"))
+
+
+def _write_source(source: ValueSource) -> dict[str, Any]:
+    """Return a source as plain data, without empty fields."""
+    kept = {name: value for name, value in asdict(source).items() if value not in ("", False)}
+    return {"value": source.value, "name": source.name, **kept}
+
+
+def _read_source(value: Any) -> ValueSource:
+    """Return a source from plain data. Raises ValueError for any other shape."""
+    from handrail._labels.sources import SOURCE_KINDS, ValueSource
+
+    fields = ValueSource.__dataclass_fields__
+    texts = [name for name in fields if name not in ("kind", "is_link")]
+    given = (
+        {**dict.fromkeys(texts[2:], ""), "is_link": False, **value} if is_object(value) else value
+    )
+    saved = Fields(given, fields)
+    kind: Any = saved.text("kind")
+    if kind not in SOURCE_KINDS:
+        raise ValueError(f"{kind!r} is not a kind of source")
+    about = {name: saved.text(name) for name in texts}
+    return ValueSource(**about, kind=kind, is_link=saved.get("is_link", bool))

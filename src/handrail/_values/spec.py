@@ -67,6 +67,8 @@ class Spec:
     tags: frozenset[str] = frozenset()
     needs_approval: bool = False
     """Whether every call needs approval, whatever the policy allows."""
+    private: bool = False
+    """Whether its results are private: a rule can ask before anything leaves after them."""
     exclusive: bool = False
     """Whether a call runs alone, even if the tool only reads."""
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])

@@ -56,7 +56,7 @@ from handrail.agent._loop.settings import (
 from handrail.agent._loop.spending import check_price
 from handrail.agent._loop.typed_answer import FinalAnswer, read_answer
 from handrail.agent._run import Run
-from handrail.agent._subagent import NO_TIMEOUT, find_approver, run_inside
+from handrail.agent._subagent import NO_TIMEOUT, run_inside
 from handrail.approvals import defer
 from handrail.messages import Content, Message, Model, model_names
 from handrail.permissions import Answer, Approver, Policy, check_answers
@@ -270,7 +270,7 @@ class Agent(Generic[T]):
         recorder: Recorder | None = None,
     ) -> Run[T]:
         check_options(options, RunArgs.__annotations__)
-        if parent is None and recorder is None:  # theirs can be for others of the run, or used
+        if recorder is None:  # its answers can be used
             check_answers(options.get("answers", NO_ANSWERS), start.requests)
         executor.tools.check_deps(options.get("deps"), "`agent.run`")
         settings = self._settings
@@ -329,18 +329,12 @@ class Agent(Generic[T]):
             """
             executor = self._executor()
 
-            def make_run(state: RunState, on_event: OnEvent, parent: LiveRun | None) -> Run[T]:
-                options: RunArgs = {
-                    "on_event": on_event,
-                    "deps": context.deps,
-                    "metadata": context.metadata,
-                }
+            def make_run(state: RunState, given: Any, parent: LiveRun | None) -> Run[T]:
+                options: RunArgs = given
+                options["deps"], options["metadata"] = context.deps, context.metadata
                 if context.principal is not None:
                     options["principal"] = context.principal
-                asks = find_approver(context, parent)
-                approver = asks if executor.approver is None else None
-                if parent is not None:
-                    options["answers"] = parent.answers
+                approver = context.approver if executor.approver is None else None
                 return self._make_run(state, executor, options, approver=approver, parent=parent)
 
             done = await run_inside(task, context, executor, make_run)

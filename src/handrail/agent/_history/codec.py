@@ -14,7 +14,7 @@ from handrail import Call, File, HandrailError, Image, Text
 from handrail.agent._history.compaction import Shortened
 from handrail.agent._history.given_answers import GivenAnswer
 from handrail.agent._history.signed_text import is_signed, sign_text, verify_text
-from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
+from handrail.agent._history.state import EarlyCall, RunState, Spent
 from handrail.messages import (
     Content,
     Message,
@@ -88,7 +88,6 @@ def encode_state(state: RunState) -> dict[str, Any]:
         "discarded": [
             [_encode_part(call), write_result(result)] for call, result in state.discarded
         ],
-        "inner": [[key, encode_state(inner)] for key, inner in state.inner],
         "shortened": list(state.shortened),
         "cost": str(state.cost),
         "answers": [[*given[:2], write_answer(given.answer)] for given in state.answers],
@@ -132,7 +131,6 @@ def _decode_state(value: object) -> RunState:
         run_id=_expect(str, plain["run_id"]),
         before=_decode_spent(plain["before"]),
         discarded=tuple(_decode_early(item) for item in _as_list(plain["discarded"])),
-        inner=tuple(decode_inner(item) for item in _as_list(plain["inner"])),
         shortened=_decode_shortened(plain["shortened"]),
         cost=_decode_cost(plain["cost"]),
         answers=tuple(_decode_given(item) for item in _as_list(plain.get("answers", []))),
@@ -197,12 +195,6 @@ def _decode_cost(value: object) -> Decimal:
 def _decode_early(value: object) -> EarlyCall:
     call, result = _as_list(value)
     return EarlyCall(_expect(Call, _decode_part(call)), read_result(result))
-
-
-def decode_inner(value: object) -> InnerRun:
-    """Return a saved sub-agent."""
-    key, state = _as_list(value)
-    return InnerRun(_expect(str, key), _decode_state(state))
 
 
 def _decode_given(value: object) -> GivenAnswer:

@@ -10,12 +10,10 @@ from handrail import Allow, Call, Result, Turn
 from handrail.agent._history.given_answers import GivenAnswer, bind_answers, select_answers
 from handrail.agent._history.state import (
     EarlyCall,
-    InnerRun,
     RunState,
     Spent,
     stopped_result,
     unknown_result,
-    without_answers,
 )
 from handrail.messages import Message, Prompt, Reply, ToolResults
 from handrail.permissions import Answer, Pending
@@ -35,7 +33,6 @@ class Conversation:
         self.cost, self.before = state.cost, state.before
         self._inbox: list[Prompt] = [*state.inbox]
         self._discarded: list[EarlyCall] = [*state.discarded]
-        self._inner = dict(state.inner)
         self.shortened = state.shortened
         self._given = _find_answers(state, answers) if state.waiting else ()
         self._unused = state.answers
@@ -66,16 +63,10 @@ class Conversation:
             self.run_id,
             self.before,
             tuple(self._discarded),
-            self.inner_runs,
             self.shortened,
             self.cost,
             self._unused,
         )
-
-    @property
-    def inner_runs(self) -> tuple[InnerRun, ...]:
-        """The sub-agents that wait for approval."""
-        return tuple([InnerRun(key, state) for key, state in self._inner.items()])
 
     @property
     def spent(self) -> Spent:
@@ -119,8 +110,6 @@ class Conversation:
         open_ = [result.pending for result in results if result.pending is not None]
         pending = [request for outer in open_ for request in outer.requests]
         self.waiting = results if pending else ()
-        keys = {request.key for request in pending}
-        self._inner = {key: state for key, state in self._inner.items() if key in keys}
         self._unused = self._find_unused(pending, turn.approved) if pending else ()
         if not pending:
             self.messages.append(message)
@@ -131,37 +120,22 @@ class Conversation:
         pending = result.pending
         if pending is None:
             return result
-        has_begun = pending.key in self._inner or pending.record
-        return unknown_result(pending.call) if has_begun else stopped_result(pending.call, reason)
+        return (
+            unknown_result(pending.call) if pending.record else stopped_result(pending.call, reason)
+        )
 
     def _find_unused(
         self, pending: Iterable[Pending], approved: Iterable[str]
     ) -> tuple[GivenAnswer, ...]:
         """Return the answers to requests that are still open. A used answer has ended its own."""
         new = bind_answers(dict.fromkeys(approved, Allow()), pending)
-        requests = RunState(waiting=self.waiting, inner=self.inner_runs).requests
-        return select_answers((*self._given, *new), requests)
-
-    def take_inner(self, key: str) -> RunState | None:
-        """Return the state of the sub-agent that waited inside a call, if there is one.
-
-        It stays until the call has its result: the run may end before. Its answers do not.
-        """
-        state = self._inner.get(key)
-        if state is not None:
-            self._inner[key] = without_answers(state)
-        return state
-
-    def put_inner(self, key: str, state: RunState) -> None:
-        """Keep the state of a sub-agent that waits inside a call."""
-        self._inner[key] = state
+        requests = RunState(waiting=self.waiting).requests
+        given = {one.pending_id: one for one in (*self._given, *new)}
+        return select_answers(given.values(), requests)
 
     def discard(self, calls: Iterable[tuple[Call, Result]]) -> None:
         """Record calls that started early and are in no reply."""
-        for call, result in calls:
-            self._discarded.append(EarlyCall(call, result))
-            if result.pending is not None:
-                self._inner.pop(result.pending.key, None)
+        self._discarded += [EarlyCall(*pair) for pair in calls]
 
 
 def _find_answers(state: RunState, new: Mapping[str, Answer]) -> tuple[GivenAnswer, ...]:

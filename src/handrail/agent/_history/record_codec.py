@@ -8,25 +8,21 @@ from typing import Any, NamedTuple, cast
 
 from handrail import Result
 from handrail.agent._history.codec import (
-    decode_inner,
     decode_message,
     decode_usage,
     dump_values,
     encode_message,
-    encode_state,
     encode_usage,
     parse_values,
 )
-from handrail.agent._history.state import InnerRun
 from handrail.messages import ModelError, Reply, Usage, read_result, write_result
 
 
 class TurnRecord(NamedTuple):
-    """The results of a turn, and the tokens and states of its sub-agents."""
+    """The results of a turn, and the tokens of its sub-agents."""
 
     results: tuple[Result, ...]
     stop_reason: str | None
-    inner: tuple[InnerRun, ...]
     usage: Usage
     cost: Decimal
     approved: tuple[str, ...] = ()
@@ -64,7 +60,6 @@ def dump_turn(record: TurnRecord) -> str:
         {
             "results": [write_result(result) for result in record.results],
             "stop_reason": record.stop_reason,
-            "inner": [[key, encode_state(state)] for key, state in record.inner],
             "usage": encode_usage(record.usage),
             "cost": str(record.cost),
             "approved": record.approved,
@@ -78,7 +73,6 @@ def load_turn(text: str) -> TurnRecord:
     return TurnRecord(
         tuple(read_result(item) for item in plain["results"]),
         plain["stop_reason"],
-        tuple(decode_inner(item) for item in plain["inner"]),
         decode_usage(plain["usage"]),
         Decimal(plain["cost"]),
         tuple(plain.get("approved", ())),

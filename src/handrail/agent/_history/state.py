@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
@@ -44,14 +43,6 @@ class EarlyCall(NamedTuple):
     result: Result
 
 
-class InnerRun(NamedTuple):
-    """A sub-agent that waits for approval."""
-
-    key: str
-    """The key of the call that it works for."""
-    state: RunState
-
-
 class RunState(NamedTuple):
     """The messages of a run, its results and its pending calls.
 
@@ -73,8 +64,6 @@ class RunState(NamedTuple):
     discarded: tuple[EarlyCall, ...] = ()
     """Calls that started while a reply was streamed, and that the reply does not have. They only
     read. A model that fails in the middle of a stream leaves them behind."""
-    inner: tuple[InnerRun, ...] = ()
-    """Sub-agents that wait for approval."""
     shortened: Shortened = Shortened()
     """What is left out of the messages when they are sent."""
     cost: Decimal = NO_COST
@@ -101,8 +90,7 @@ class RunState(NamedTuple):
 
         A call that was answered and waits behind another one is not among them.
         """
-        own = self._own_requests()
-        waiting = (*own, *[pending for state in self._inner_of(own) for pending in state.pending])
+        waiting = self.requests
         answered = {given.pending_id for given in select_answers(self.answers, waiting)}
         return tuple([pending for pending in waiting if pending.id not in answered])
 
@@ -114,18 +102,8 @@ class RunState(NamedTuple):
     @property
     def requests(self) -> tuple[Pending, ...]:
         """The calls that have no result yet, answered or not, including those of sub-agents."""
-        own = self._own_requests()
-        return (*own, *[pending for state in self._inner_of(own) for pending in state.requests])
-
-    def _own_requests(self) -> list[Pending]:
-        """Return the requests of the run's calls, and of those that their tools made."""
         own = [result.pending for result in self.waiting if result.pending is not None]
-        return [request for pending in own for request in pending.requests]
-
-    def _inner_of(self, own: Iterable[Pending]) -> list[RunState]:
-        """Return the states of the sub-agents that work for these calls."""
-        keys = {pending.key for pending in own}
-        return [run.state for run in self.inner if run.key in keys]
+        return tuple([request for pending in own for request in pending.requests])
 
     @property
     def open(self) -> tuple[AnyCall, ...]:
@@ -142,12 +120,6 @@ class RunState(NamedTuple):
         if not self.open:
             return self.messages
         return (*self.messages, ToolResults(tuple(map(unknown_result, self.open))))
-
-
-def without_answers(state: RunState) -> RunState:
-    """Return a state without answers that were given before, also in its sub-agents."""
-    inner = [InnerRun(run.key, without_answers(run.state)) for run in state.inner]
-    return state._replace(answers=(), inner=tuple(inner))
 
 
 def requests(reply: Reply) -> tuple[AnyCall, ...]:

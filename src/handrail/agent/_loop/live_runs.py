@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Protocol
 
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._loop.events import RunEvent
 from handrail.agent._loop.spending import Spending
-from handrail.permissions import Answer, Approver
 
 
 class LiveRun(Protocol):
@@ -17,16 +15,6 @@ class LiveRun(Protocol):
 
     talk: Conversation
     spending: Spending
-
-    @property
-    def answers(self) -> Mapping[str, Answer]:
-        """The answers to the calls that the run waited for."""
-        ...
-
-    @property
-    def approver(self) -> Approver | None:
-        """The function that answers the questions of the run, if there is one."""
-        ...
 
     def emit(self, event: RunEvent) -> None:
         """Tell the listener of an event."""

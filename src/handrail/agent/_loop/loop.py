@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
@@ -48,7 +48,6 @@ from handrail.messages import (
     collect,
     find_loaded_tools,
 )
-from handrail.permissions import Answer, Approver
 
 T = TypeVar("T")
 
@@ -108,16 +107,6 @@ class Loop(Generic[T]):
             error.state = self.talk.state
             raise
         return self._make_done()
-
-    @property
-    def answers(self) -> Mapping[str, Answer]:
-        """The answers to the calls that the run waited for."""
-        return self.talk.answers
-
-    @property
-    def approver(self) -> Approver | None:
-        """The function that answers the questions of this run, if there is one."""
-        return self._options.for_turn.get("approver") or self._executor.approver
 
     async def _find_system(self) -> None:
         """Find the system prompt. It stays the same for the whole run, so it can be cached."""

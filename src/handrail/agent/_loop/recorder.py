@@ -133,17 +133,13 @@ async def record_turn(
         await recorder.begin(turn, again=again)
         results = tuple(await run())
         spent = talk.usage, talk.cost
-        return dump_turn(
-            TurnRecord(results, turn.stop_reason, talk.inner_runs, *spent, turn.approved)
-        )
+        return dump_turn(TurnRecord(results, turn.stop_reason, *spent, turn.approved))
 
     recorded = load_turn(await recorder.steps.record(f"turn {turn.id}", work))
     turn.approved = recorded.approved
     if recorded.stop_reason is not None:
         turn.close(recorded.stop_reason)
     talk.usage, talk.cost = recorded.usage, recorded.cost
-    for key, state in recorded.inner:
-        talk.put_inner(key, state)
     return recorded.results
 
 

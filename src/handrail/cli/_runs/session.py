@@ -197,7 +197,6 @@ class Session:
             waiting=(),
             inbox=(),
             discarded=(),
-            inner=(),
             answers=(),
             shortened=kept,
         )
