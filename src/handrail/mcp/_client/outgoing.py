@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from handrail import Context, Json
 
 
-class Heard(Protocol):
+class Listener(Protocol):
     """Progress callback for a call."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
@@ -20,6 +20,6 @@ class Outgoing(NamedTuple):
 
     name: str
     args: dict[str, Json]
-    heard: Heard
+    heard: Listener
     context: Context
     repeatable: bool
