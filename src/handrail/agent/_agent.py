@@ -325,7 +325,7 @@ class Agent(Generic[T]):
 
             Args:
                 task: The task, with all necessary context. Nothing else is passed on.
-                context: The call's context.
+                context: The context of the call.
             """
             executor = self._executor()
 

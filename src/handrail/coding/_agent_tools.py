@@ -79,7 +79,7 @@ def _make_task(tools: Toolset, workspace: Workspace, explorer: Explorer) -> Tool
 
         Args:
             task: What to find out, with all necessary context. Nothing else is passed on.
-            context: The call's context.
+            context: The context of the call.
         """
         agent = explorer(tools, system=_TASK_SYSTEM)
         return await agent.as_tool("task", _TASK_DESCRIPTION)(task, context)

@@ -66,7 +66,7 @@ def skill_tool(sources: Mapping[str, SkillSource]) -> Toolset:
 
         Args:
             name: Name of the skill.
-            file: A file the skill lists, to read it. Omit to load the instructions.
+            file: A file that the skill lists, to read it. Omit to load the instructions.
         """
         source = sources[name]
         try:

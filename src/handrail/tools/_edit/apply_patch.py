@@ -76,7 +76,7 @@ def apply_patch(workspace: Workspace) -> Tool[..., Any]:
 
         Args:
             input: The whole patch.
-            context: The call's context.
+            context: The context of the call.
         """
         steps = _plan(workspace, input)
         for step in steps:  # each is compared again before it is written

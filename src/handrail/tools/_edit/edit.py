@@ -74,7 +74,7 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
             replace_all: Replace every occurrence.
             edits: More replacements in the same file, applied after this one in their order. If
                 one fails, none is applied.
-            context: The call's context.
+            context: The context of the call.
         """
         wanted = _collect_edits(old_string, new_string, replace_all=replace_all, edits=edits)
         _check_exists(workspace, file_path, wanted)

@@ -75,7 +75,7 @@ def read(workspace: Workspace) -> Tool[..., Any]:
             limit: Number of lines to read, at most 5000.
             view_range: First and last line, such as [10, 20], instead of offset and limit. A last
                 line of -1 means up to 2000 lines.
-            context: The call's context.
+            context: The context of the call.
         """
         first, count = _line_range(offset, limit, view_range)
         try:

@@ -50,7 +50,7 @@ def write(workspace: Workspace) -> Tool[..., Any]:
         Args:
             file_path: Path of the file, relative to the workspace.
             content: The whole new content.
-            context: The call's context.
+            context: The context of the call.
         """
         with open_for_change(workspace, file_path, context, create=True) as change:
             workspace.shown.check(context, change.real, change.before)

@@ -135,12 +135,12 @@ def glob(
 
         Args:
             pattern: Glob pattern, such as "**/*.py", "src/**/test_*.ts" or "docs/*.{md,txt}". "*"
-                stays within one folder; "**/" matches any folders.
-            path: Folder the pattern is relative to.
+                stays within one folder; "**/" matches any number of folders.
+            path: Folder that the pattern is relative to.
             include_ignored: Include files matched by .gitignore and similar.
             hidden: Include files with a leading dot in their path.
             limit: Number of files to show, at most 1000.
-            call: The call's context.
+            call: The context of the call.
         """
         engine = program or Ripgrep.require(outside=workspace.root)
         check_range("limit", limit, 1, _MAX_LIMIT)

@@ -109,7 +109,7 @@ def grep(
             hidden: Also search files with a leading dot in their path.
             limit: Matching lines (or files) to show, at most 1000.
             offset: Matching lines (or files) to skip, for the next page.
-            call: The call's context.
+            call: The context of the call.
         """
         engine = program or Ripgrep.require(outside=workspace.root)
         wanted = check_range("limit", limit, 1, _MAX_LIMIT)

@@ -352,11 +352,11 @@ def _make_tool(runner: _CommandRunner, jobs: Jobs | None) -> Tool[..., Any]:
         Args:
             command: The command for bash.
             restart: Reset the folder and variables that earlier commands left.
-            timeout_ms: Milliseconds the command may run, at most 600000.
+            timeout_ms: Milliseconds that the command may run, at most 600000.
             background: Start the command as a job and return at once. Its number is for read_job
                 and stop_job.
-            hosts: Hosts the command must reach, such as "pypi.org". The user may be asked.
-            context: The call's context.
+            hosts: Hosts that the command must reach, such as "pypi.org". The user may be asked.
+            context: The context of the call.
         """
         del hosts  # the policy has decided about them, by their accesses
         if background and jobs is not None:

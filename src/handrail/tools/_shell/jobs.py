@@ -318,7 +318,7 @@ def read_job(jobs: Jobs) -> Tool[..., Any]:
         instead_of=READ_JOB_INSTEAD_OF,
     )
     async def read_job(job: int, wait_ms: int = 0, until: str = "", since: int = -1) -> str:
-        """Read a job's output.
+        """Read the output of a job.
 
         Args:
             job: Number of the job.
