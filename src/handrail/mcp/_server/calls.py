@@ -14,7 +14,7 @@ import anyio
 import mcp_types as types
 from mcp.server.request_state import authenticated_principal
 
-from handrail import Call, Executor, Json, Result, Turn
+from handrail import Call, Executor, Json, Result, Toolset, Turn
 from handrail.events import Progressed
 from handrail.mcp._server.asking import (
     Request,
@@ -77,9 +77,12 @@ class Calls:
         answer_seconds: float,
         rules_of: RulesOf | None,
         facts: CallerFacts,
+        extra: Toolset | None = None,
     ) -> None:
         self._executor = executor
         self._facts = facts
+        self._extra = extra
+        """Tools that are called but not listed: they serve other requests."""
         self._tools = PrincipalTools(executor, rules_of)
         self._tools_change = executor.registry is not None or rules_of is not None
         self._places = places
@@ -238,12 +241,18 @@ class Calls:
         now = self._executor.turn()
         turn.tools = await self._tools.select(now.tools, turn.principal)
         turn.generation = now.generation if turn.tools is now.tools else -1
+        self._add_extra(turn)
+
+    def _add_extra(self, turn: Turn[Any]) -> None:
+        if self._extra is not None:
+            turn.tools = Toolset.join((turn.tools, self._extra))
+            turn.generation = -1
 
     def _open_turn(
         self, key: tuple[str, str], caller: Caller, metadata: Mapping[str, Json]
     ) -> Turn[Any]:
         own = partial(self._approve, caller.principal)
-        return self._executor.turn(
+        turn = self._executor.turn(
             _TURN,
             run=":".join(filter(None, ("mcp", *key))),
             principal=caller.principal,
@@ -251,6 +260,8 @@ class Calls:
             metadata=metadata,
             approver=own if self._executor.approver is None else None,
         )
+        self._add_extra(turn)
+        return turn
 
     async def _approve(self, principal: str | None, pending: Pending) -> Answer | Pending:
         """Ask the client. Until it answers, the call leaves its place to others."""
