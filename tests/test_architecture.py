@@ -85,7 +85,9 @@ DOORS = {
         "mcp._server.callers",
         "mcp._server.calls",
         "mcp._server.changes",
+        "mcp._server.extras",
         "mcp._server.gate",
+        "mcp._server.updates",
         "mcp.server",
     },
     "mcp_types": {
@@ -98,6 +100,8 @@ DOORS = {
         "mcp._server.asking",
         "mcp._server.calls",
         "mcp._server.content",
+        "mcp._server.extras",
+        "mcp._server.updates",
     },
     "openai": {"models._openai"},
     "opentelemetry": {"telemetry._instruments"},

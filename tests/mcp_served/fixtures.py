@@ -6,12 +6,14 @@ It serves them on a free port of this machine, which it prints.
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import anyio
 
 from handrail import READ, Allow, Context, Executor, File, Image, Spec, Text, Tool, Toolset, tool
 from handrail.mcp.server import (
+    ResourceUpdates,
     ServedPrompt,
     ServedResource,
     bind,
@@ -146,7 +148,13 @@ async def _describe(args: dict[str, Any], _context: Context) -> str:
 
 
 DIALECT_TOOL = Tool.remote(
-    Spec("json_schema_2020_12_tool", "Take a schema of 2020-12.", DIALECT, effect=READ), _describe
+    Spec(
+        name="json_schema_2020_12_tool",
+        description="Take a schema of 2020-12.",
+        input_schema=DIALECT,
+        effect=READ,
+    ),
+    _describe,
 )
 
 
@@ -197,7 +205,9 @@ def main() -> None:
         DIALECT_TOOL,
     )
     executor = Executor(tools, policy=lambda _: Allow())
-    server = make_server(executor, resources=RESOURCES, prompts=PROMPTS)
+    if "bare" in sys.argv:
+        executor, RESOURCES[:], PROMPTS[:] = Executor(Toolset()), [], []
+    server = make_server(executor, resources=RESOURCES, prompts=PROMPTS, updates=ResourceUpdates())
     listening = bind()
     listening.listen()
     print(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)  # noqa: T201

@@ -114,6 +114,8 @@ class TurnOptions(NamedTuple):
     """Whether code reads the results: they are not truncated."""
     about: Callable[[], str] | None = None
     """Returns text to show with a request for approval."""
+    lent: frozenset[str] = frozenset()
+    """Tools that no registry has: they are given for this turn, and never stale."""
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -126,7 +128,9 @@ class TurnOptions(NamedTuple):
         return self.claimant or os.urandom(16).hex()
 
 
-_OPTIONS = frozenset({*TurnOptions._fields, "id", "run", "tools"} - {"about", "outer", "whole"})
+_OPTIONS = frozenset(
+    {*TurnOptions._fields, "id", "run", "tools"} - {"about", "lent", "outer", "whole"}
+)
 
 
 def check_options(options: Mapping[str, Any]) -> None:

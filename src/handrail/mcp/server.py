@@ -32,10 +32,12 @@ from handrail.mcp._server.metrics import CallMetrics
 from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import RulesOf
 from handrail.mcp._server.resources import ServedPrompt, ServedResource, make_reader
+from handrail.mcp._server.updates import ResourceUpdates
 from handrail.permissions import MemoryLedger
 
 __all__ = [
     "Caller",
+    "ResourceUpdates",
     "ServedPrompt",
     "ServedResource",
     "bind",
@@ -72,6 +74,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     metrics: CallMetrics | None = None,
     resources: Sequence[ServedResource] = (),
     prompts: Sequence[ServedPrompt] = (),
+    updates: ResourceUpdates | None = None,
 ) -> Server[Any]:
     """Return an official SDK server with an executor's tools.
 
@@ -100,6 +103,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
 
     ``resources`` are texts and files that clients can read: each read is a call of the tool
     ``read_resource``, decided by your rules. ``prompts`` are texts to begin a conversation with.
+    ``updates`` takes subscriptions to resources; ``updates.tell`` notifies the subscribers.
 
     With ``metrics``, open approval requests are counted there.
     """
@@ -118,7 +122,9 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     )
     if metrics is not None:
         metrics.count_questions = calls.count_questions
-    listen = None if calls.changes is None else calls.changes.listen
+    listen = None if updates is None else updates.listen
+    if calls.changes is not None:
+        listen = calls.changes.serve(updates)
     server = ToolServer(
         name,
         version=version,
@@ -126,7 +132,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
         on_call_tool=calls.call_tool,
         get_tool_input_schema=calls.find_schema,
         on_subscriptions_listen=listen,
-        **Extras(calls.call_tool, resources, prompts).list_handlers(),
+        **Extras(calls.call_tool, resources, prompts, updates).list_handlers(),
     )
     server.tools_change = calls.changes is not None
     security = (

@@ -123,6 +123,7 @@ class Connection:
             with anyio.fail_after(self._seconds) as limit:
                 async with open_session(self._server, watch, self._era) as session:
                     listed = await session.list_tools()
+                    await session.find_resources()
                     self._session = session
                     self._listed(listed)
                     limit.deadline = math.inf

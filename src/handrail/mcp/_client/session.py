@@ -88,7 +88,8 @@ class Session:
         self._client = client
         self._session = client.session
         self.version = client.protocol_version
-        self.has_resources = client.server_capabilities.resources is not None
+        self.has_resources = False
+        """Whether the server has any, which ``find_resources`` finds out."""
         self.info = client.server_info
         self.is_modern = self.version in MODERN_PROTOCOL_VERSIONS
 
@@ -133,6 +134,13 @@ class Session:
             return await self._session.send_request(sent, kind, progress_callback=request.heard)
         with self._askers.note(request.context, server):
             return await self._session.send_request(sent, kind, progress_callback=request.heard)
+
+    async def find_resources(self) -> None:
+        """Find out whether there are any: many servers claim so, and have none."""
+        if self._client.server_capabilities.resources is not None:
+            with suppress(MCPError, ValueError):
+                page, templates = await self._list_resources("")
+                self.has_resources = bool(page.resources or templates)
 
     async def _list_resources(self, cursor: str) -> Any:
         """Return a page of resources, and with the first one the templates."""

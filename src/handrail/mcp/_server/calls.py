@@ -12,7 +12,6 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-from mcp.server.request_state import authenticated_principal
 
 from handrail import Call, Executor, Json, Result, Toolset, Turn
 from handrail.events import Progressed
@@ -23,6 +22,7 @@ from handrail.mcp._server.asking import (
     current,
     is_modern,
     list_questions,
+    name_session,
     read_answer,
 )
 from handrail.mcp._server.callers import Caller, CallerFacts, find_caller
@@ -98,7 +98,7 @@ class Calls:
         """Return the tools a client can call. From here on, calls mean these."""
         tools = await self._executor.prepare_tools()
         if self.changes is not None:
-            self.changes.remember(_name_session(request), request)
+            self.changes.remember(name_session(request), request)
         shown = await self._tools.select(tools, find_caller().principal)
         return types.ListToolsResult(tools=list_definitions(shown))
 
@@ -222,7 +222,7 @@ class Calls:
                 session.tell_answered()
 
     def _find_session(self, request: Request) -> Session:
-        caller, name = find_caller(), _name_session(request)
+        caller, name = find_caller(), name_session(request)
         metadata = self._facts.read_metadata(caller)
         key = (name, self._facts.digest(caller, metadata))
         session = self._sessions.get(key)
@@ -247,6 +247,8 @@ class Calls:
         if self._extra is not None:
             turn.tools = Toolset.join((turn.tools, self._extra))
             turn.generation = -1
+            lent = frozenset(tool.spec.name for tool in self._extra)
+            turn.options = turn.options._replace(lent=lent)
 
     def _open_turn(
         self, key: tuple[str, str], caller: Caller, metadata: Mapping[str, Json]
@@ -276,13 +278,6 @@ class Calls:
         """Return how many calls wait for a person."""
         waiting = (one for session in self._sessions.values() for one in session.turn.waiting)
         return self._asking + sum(1 for one in waiting if list_questions(one))
-
-
-def _name_session(request: Request) -> str:
-    """Return the name of a request's session. In the newer era a client could invent any number."""
-    http = None if is_modern(request) else request.request
-    session = "" if http is None else http.headers.get("mcp-session-id", "")
-    return f"{authenticated_principal(request) or ''}/{session}"
 
 
 def _has_session(request: Request) -> bool:

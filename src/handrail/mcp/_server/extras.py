@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 from handrail import Text
 from handrail.mcp._server.asking import Request
 from handrail.mcp._server.resources import READ_RESOURCE, ServedPrompt, ServedResource
+from handrail.mcp._server.updates import ResourceUpdates
 from handrail.messages import Prompt, Reply
 
 MAX_PROPOSED = 100
@@ -26,12 +27,13 @@ CallTool: TypeAlias = Callable[
 
 
 class Extras:
-    """What a server has besides its tools.
+    """Resources and prompts, beside a server's tools.
 
     Args:
         call_tool: Runs the tool behind a request to read, by the rules.
         resources: Texts and files, in the order of the list.
         prompts: What a client's user can begin with.
+        updates: Takes subscriptions to resources, if clients can have any.
     """
 
     def __init__(
@@ -39,7 +41,9 @@ class Extras:
         call_tool: CallTool,
         resources: Sequence[ServedResource],
         prompts: Sequence[ServedPrompt],
+        updates: ResourceUpdates | None,
     ) -> None:
+        self._updates = updates
         self._call_tool = call_tool
         self._resources = resources
         self._prompts = {one.name: one for one in prompts}
@@ -53,6 +57,9 @@ class Extras:
                 "on_list_resource_templates": self.list_templates,
                 "on_read_resource": self.read_resource,
             }
+        if self._resources and self._updates is not None:
+            handlers["on_subscribe_resource"] = self._updates.subscribe
+            handlers["on_unsubscribe_resource"] = self._updates.unsubscribe
         if self._prompts:
             handlers |= {
                 "on_list_prompts": self.list_prompts,

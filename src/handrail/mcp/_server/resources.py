@@ -32,8 +32,8 @@ Read: TypeAlias = Callable[..., Any]
 class ServedResource:
     """Text or a file for clients to read.
 
-    An address with names in braces, as in ``notes://{day}``, is a template: each name stands for
-    a part without ``/``.
+    An address with names in braces, as in ``notes://{day}``, is a template: each name means
+    one part, without ``/``.
     """
 
     uri: str
