@@ -83,7 +83,6 @@ DOORS = {
         "mcp._login.tokens",
         "mcp._server.asking",
         "mcp._server.callers",
-        "mcp._server.calls",
         "mcp._server.changes",
         "mcp._server.extras",
         "mcp._server.gate",

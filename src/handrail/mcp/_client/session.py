@@ -119,7 +119,7 @@ class Session:
         """
         if request.kind == "list":
             return await self._list_resources(str(request.args.get("cursor") or ""))
-        answered = {"input_responses": responses, "request_state": state}
+        answered: dict[str, Any] = {"input_responses": responses, "request_state": state}
         sent: Any
         if request.kind == "read":
             uri = str(request.args["uri"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
 
 import anyio
 import mcp_types as types
@@ -17,6 +16,7 @@ MAX_SUBSCRIBERS = 1_000
 MAX_SUBSCRIBED = 10_000
 """Resources with subscribers in the older era."""
 _SEND_SECONDS = 1.0
+_NO_ONE: OrderedDict[str, ServerSession] = OrderedDict()
 
 
 class ResourceUpdates:
@@ -32,7 +32,7 @@ class ResourceUpdates:
         """Tell subscribers that this resource has changed. Waits one second for a slow client."""
         await self.bus.publish(ResourceUpdated(uri))
         async with anyio.create_task_group() as tasks:
-            for session in tuple(self._older.get(uri, {}).values()):
+            for session in tuple(self._older.get(uri, _NO_ONE).values()):
                 tasks.start_soon(_send, session, uri)
 
     async def subscribe(
@@ -51,8 +51,7 @@ class ResourceUpdates:
         self, request: Request, params: types.UnsubscribeRequestParams
     ) -> types.EmptyResult:
         """Forget a client in the older era."""
-        sessions: dict[str, Any] = self._older.get(params.uri, OrderedDict())
-        sessions.pop(name_session(request), None)
+        self._older.get(params.uri, _NO_ONE).pop(name_session(request), None)
         return types.EmptyResult()
 
 
