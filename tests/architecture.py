@@ -16,16 +16,18 @@ Graph = dict[str, set[str]]
 
 CORE = (
     {"_support"},
+    {"_labels"},
     {"_values"},
     {"events", "_schedule", "_schema", "_search"},
     {"_definition"},
     {"_collection"},
     {"messages"},
+    {"_sources"},
     {"_turn"},
     {"_permissions"},
     {"_catalogue"},
     {"_execution"},
-    {"permissions"},
+    {"permissions", "sources"},
 )
 """The folders and public modules below the front door. Each imports lower ones, and itself."""
 EDGES: Mapping[str, set[str]] = {
@@ -193,7 +195,7 @@ def _may_import(name: str, target: str) -> bool:
     return top == target_top or _level(CORE, target_top) < _level(CORE, top)
 
 
-FRONT_DOOR = ("", "events", "permissions", "messages", "_version")
+FRONT_DOOR = ("", "events", "permissions", "messages", "sources", "_version")
 """What an edge may import: `handrail` itself, and its public modules."""
 
 

@@ -351,7 +351,7 @@ def find_slow_text(used: Used, tried: int, most: int = MAX_CHARS) -> str:
 
 def _grows(used: Used, attack: tuple[str, str, str], most: int) -> bool:
     """Whether four times the text takes much more than four times as long, and too long."""
-    for _ in range(5):  # the machine may have been busy
+    for _ in range(3):  # the machine may have been busy
         whole = seconds(used, attack, most)
         if whole <= MAX_SECONDS or whole < 7 * seconds(used, attack, most // 4):
             return False

@@ -17,6 +17,7 @@ from handrail.permissions import (
     PendingKind,
     Undoable,
 )
+from handrail.sources import OwnValue, ValueSource
 
 TEXTS = st.text(max_size=8)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -63,6 +64,12 @@ PENDING = st.builds(
     ).map(tuple),
     notes=st.lists(TEXTS, max_size=2).map(tuple),
     approves=st.booleans(),
+    sources=st.lists(
+        st.builds(
+            ValueSource, value=TEXTS, name=TEXTS, kind=st.sampled_from(["own", "read"]), quote=TEXTS
+        ),
+        max_size=2,
+    ).map(tuple),
 )
 BYTES = st.binary(max_size=8)
 CONTENT = st.one_of(
@@ -78,5 +85,6 @@ RESULTS = st.builds(
     st.none() | PENDING,
     OBJECTS,
     st.lists(TEXTS, max_size=2).map(tuple),
+    st.lists(st.builds(OwnValue, TEXTS, TEXTS, TEXTS, st.booleans()), max_size=2).map(tuple),
     st.none() | NUMBERS,
 )

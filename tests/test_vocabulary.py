@@ -10,7 +10,7 @@ import handrail
 from architecture import EDGES, read_modules
 
 PACKAGE = Path(handrail.__file__).parent
-PUBLIC = ("", "events", "permissions", "messages", *sorted(EDGES))
+PUBLIC = ("", "events", "permissions", "messages", "sources", *sorted(EDGES))
 AGENTS = (Path(__file__).parents[1] / "AGENTS.md").read_text(encoding="utf-8")
 
 

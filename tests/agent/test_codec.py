@@ -15,7 +15,6 @@ from handrail import Allow, Call, Deny, FailureKind, File, Image, Result, Text
 from handrail.agent import (
     EarlyCall,
     GivenAnswer,
-    InnerRun,
     InvalidState,
     RunState,
     Shortened,
@@ -99,7 +98,6 @@ STATES = st.builds(
     run_id=TEXT,
     before=st.builds(Spent, COUNTS, COUNTS, USAGES, COSTS),
     discarded=st.lists(st.builds(EarlyCall, CALLS, RESULTS), max_size=1).map(tuple),
-    inner=st.sampled_from([(), (InnerRun("r/1/c", RunState(messages=(Prompt.of("task"),))),)]),
     shortened=st.builds(Shortened, COUNTS, TEXT, COUNTS),
     cost=COSTS,
     answers=st.lists(st.builds(GivenAnswer, TEXT, TEXT, ANSWERS), max_size=2).map(tuple),
@@ -228,7 +226,6 @@ def test_the_format_of_a_saved_state() -> None:
                     },
                 ]
             ],
-            "inner": [],
             "shortened": [1, "before", 2],
             "cost": "1.50",
             "answers": [
@@ -301,7 +298,6 @@ GARBAGE: dict[str, str] = {
             "calls": [None, [], 1e300],
             "run_id": [None, 1, []],
             "before": [None, [], {}, {"turns": 1, "calls": 0}, {"turns": -1, "calls": 0, "usage": [0, 0, 0, 0, 0], "cost": "0"}, {"turns": 1, "calls": 0, "usage": [0, 0, 0, 0, 0], "cost": 0}],
-            "inner": [None, [5], [["k"]], [["k", {}]], [[1, EMPTY]]],
             "shortened": [None, [], [0, ""], [0, 0, 0], [-1, "", 0], [0, "", -1]],
             "cost": [None, 1, "", "a", "-1", "NaN", "sNaN", "Infinity"],
             "answers": [None, [5], [["a", "b"]], [[1, "b", {"allow": True}]], [["a", 1, {"allow": True}]], *([["a", "b", answer]] for answer in ({}, {"allow": 1.5}, {"allow": False}, {"allow": True, "more": 1}, {"deny": "no"}, {"edit": 5}, {"edit": [], "x": 1}, {"result": "{}"}, {"result": 1}, "allow", None))],

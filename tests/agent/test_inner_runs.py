@@ -113,7 +113,7 @@ async def test_a_question_inside_waits_in_the_state_of_the_parent_and_is_answere
     done = await resume(dump_state(again.state), put=Allow())
     assert (done.stop_reason, done.output) == ("answer", "All done.")
     assert world.did == ["put a", "look b"]
-    assert (done.state.inner, done.state.pending) == ((), ())
+    assert (done.state.requests, done.state.pending) == ((), ())
 
 
 async def test_a_question_inside_is_shown_and_answered_in_the_stream_of_the_parent() -> None:
@@ -305,8 +305,8 @@ async def test_a_call_in_a_tool_of_a_run_is_not_one_of_that_run() -> None:
 
     done = await Agent(by_turn(calls(Call("relay", "{}", "r")), says("ok")), [relay]).run("go")
 
-    assert kinds(done.state.messages) == ["Not finished: waiting for approval."]
-    assert done.state.inner == ()
+    assert kinds(done.state.messages) == [WAITS]
+    assert done.state.requests == ()
 
 
 async def test_a_sub_agent_still_waits_in_the_state_of_a_resumed_run_that_is_left() -> None:
@@ -337,8 +337,8 @@ async def test_a_sub_agent_still_waits_in_the_state_of_a_resumed_run_that_is_lef
     release.set()
     done = await agent().resume(left, answers=answers)
 
-    assert (left.inner, left.pending) == (first.inner, first.pending)
-    assert (done.output, done.state.inner) == ("All done.", ())
+    assert (left.waiting, left.pending) == (first.waiting, first.pending)
+    assert (done.output, done.state.requests) == ("All done.", ())
     assert world.did == ["put a", "hold", "hold"], "nothing before the question is repeated"
 
 
@@ -350,7 +350,7 @@ async def test_a_denied_sub_agent_waits_no_more() -> None:
 
     done = await agent.resume(first, answers={one.id: Deny("no") for one in first.pending})
 
-    assert (done.output, done.state.inner, done.state.pending) == ("All done.", (), ())
+    assert (done.output, done.state.requests) == ("All done.", ())
 
 
 async def test_one_of_two_sub_agents_that_wait_keeps_its_question() -> None:
@@ -375,7 +375,10 @@ async def test_one_of_two_sub_agents_that_wait_keeps_its_question() -> None:
     again = (await agent.resume(first, answers={a.id: Allow()})).state
 
     assert (world.did, [one for one in again.pending if one.question]) == (["put a"], [b])
-    assert again.inner == tuple(one for one in first.inner if b in one.state.pending)
+    [kept] = [one for one in again.requests if one.inner]
+    assert (kept.inner, kept.record) == next(
+        (one.inner, one.record) for one in first.requests if b in one.inner
+    )
 
 
 async def test_a_sub_agent_that_waits_in_a_call_of_no_reply_asks_nothing() -> None:
@@ -395,7 +398,7 @@ async def test_a_sub_agent_that_waits_in_a_call_of_no_reply_asks_nothing() -> No
         await run
 
     assert failed.value.state == run.state
-    assert (run.state.inner, run.state.pending) == ((), ())
+    assert (run.state.requests, run.state.pending) == ((), ())
     assert [one.call for one in run.state.discarded] == [scout()]
 
 
@@ -418,9 +421,13 @@ async def test_a_question_is_pending_only_if_a_call_waits_for_it() -> None:
             if isinstance(event, Finished):
                 break
 
-    assert (event.result.call_id, len(events.state.inner), events.state.pending) == ("s", 1, ())
+    assert (event.result.call_id, events.state.requests) == ("s", ())
 
 
+WAITS = (
+    "Not done yet: it has begun, and a call inside it waits for the user's approval. Continue with "
+    "other work, or end your turn."
+)
 NO_ONE = (
     "Not run: this needs the user's approval, and no one is available to give it. Do what you can "
     "without it, and report it at the end. Request: May it?"
@@ -433,9 +440,9 @@ async def allow(_pending: Pending) -> Answer:
 
 @pytest.mark.parametrize(
     ("approver", "text", "did"),
-    [(allow, "put a", ["put a"]), (defer, NO_ONE, []), (None, NO_ONE, [])],
+    [(allow, "put a", ["put a"]), (None, NO_ONE, [])],
 )
-async def test_outside_of_a_run_the_approver_of_the_call_answers_now_or_never(
+async def test_outside_of_a_run_the_approver_of_the_call_answers_if_there_is_one(
     approver: Approver | None, text: str, did: list[str]
 ) -> None:
     world, told = World(), list[Result]()

@@ -443,12 +443,13 @@ async def test_a_state_of_a_sub_agent_does_not_keep_answers_that_are_in_use() ->
             agent = Agent(outside, executor)
             state = (await agent.run("go")).state
             state = (await agent.resume(state, answers=by_call(state, c2=Allow()))).state
-            [kept] = state.inner[0].state.answers
+            [kept] = state.answers
             run = agent.resume(state, answers=by_call(state, c1=Allow()))
             done = await run
 
     assert (done.stop_reason, kept.answer) == ("answer", Allow())
-    assert [(at.answers, at.inner[0].state.answers) for at in seen] == [((), ()), ((), ())]
+    assert [at.answers for at in seen] == [(), ()]
+    assert [at.requests[0].record.count("allow") for at in seen] == [0, 0]
 
 
 async def test_an_approval_that_waits_is_recorded_for_a_restart() -> None:

@@ -33,8 +33,8 @@ from handrail import (
 )
 from handrail.agent import Agent, Limits, RunState
 from handrail.approvals import defer
-from handrail.messages import ToolResults
-from handrail.permissions import Approver, Policy
+from handrail.messages import Reply, Request, ToolResults
+from handrail.permissions import Answer, Approver, Edit, Policy
 from handrail.testing import ScriptedModel
 from virtual_time import BACKENDS, run
 
@@ -114,22 +114,73 @@ async def test_an_unfinished_task_fails_with_the_reason() -> None:
     limited = Agent(endless, world.tools, limits=Limits(turns=1)).as_tool("limited", "Try.")
     none = Limits(turns=1, last_word=False)
     silent = Agent(by_turn(calls(look("a", "1"))), world.tools, limits=none)
-    async with Executor(world.tools, policy=asks, approvals=defer) as executor:
-        waits = Agent(by_turn(calls(put("a", "1"))), executor).as_tool("waits", "Try.")
-        tools = Toolset(limited, waits, silent.as_tool("silent", "Try."))
-        async with Executor(tools) as runs:
-            results = await runs.run_all(
-                Call(name, '{"task": "x"}', name) for name in ("limited", "waits", "silent")
-            )
+    async with Executor(Toolset(limited, silent.as_tool("silent", "Try."))) as runs:
+        results = await runs.run_all(
+            Call(name, '{"task": "x"}', name) for name in ("limited", "silent")
+        )
 
-    assert [one.failure.kind for one in results if one.failure] == [FailureKind.FAILED] * 3
+    assert [one.failure.kind for one in results if one.failure] == [FailureKind.FAILED] * 2
     assert [one.text for one in results] == snapshot(
         [
             "Not finished: reached the limit of 1 turn. Its last message: Still at it.",
-            "Not finished: waiting for approval.",
             "Not finished: reached the limit of 1 turn.",
         ]
     )
+
+
+async def _resume(tools: Toolset, saved: ToolResults, **answers: Answer) -> ToolResults:
+    """Answer in another executor, as another process would."""
+    read = ToolResults(tuple(Result.from_json(one.to_json()) for one in saved.results))
+    ids = {one.call.args: one.id for one in read.questions}
+    given = {ids[f'{{"path":"{path}"}}']: answer for path, answer in answers.items()}
+    async with Executor(tools, approvals=defer) as executor:
+        return await executor.resume(read, given)
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+async def test_in_an_own_loop_its_questions_are_answered_later_and_elsewhere(levels: int) -> None:
+    world, requests = World(), list[int]()
+
+    async def model(request: Request) -> Reply:
+        requests.append(len(request.messages))
+        if isinstance(request.messages[-1], ToolResults):
+            return says("; ".join(one.text for one in request.messages[-1].results))
+        return calls(put("a", "1"), put("b", "2"), put("c", "3"))
+
+    agent = Agent(model, world.tools, policy=asks)
+    for _ in range(levels - 1):
+        one = Call("helper", '{"task": "y"}', "h")
+        agent = Agent(by_turn(calls(one), says("Done.")), [agent.as_tool("helper", "Work.")])
+    tools = Toolset(agent.as_tool("helper", "Work."))
+    async with Executor(tools, approvals=defer) as executor:
+        turn = executor.turn("1", run="r", principal="ann")
+        first = await executor.run_reply(calls(task("x")), turn=turn)
+        seen = [one.call.args for one in turn.questions]
+    again = await _resume(tools, first, b=Deny("Not b."))
+    done = await _resume(tools, again, a=Allow(), c=Edit({"path": "d"}))
+    while done.questions:
+        done = await _resume(tools, done, d=Allow())
+
+    assert seen == ['{"path":"a"}', '{"path":"b"}', '{"path":"c"}']
+    assert [one.principal for one in first.questions] == ["ann"] * 3
+    assert [one.call.args for one in again.questions] == ['{"path":"a"}', '{"path":"c"}']
+    assert world.did == ["put a", "put d"]
+    edited = 'put d\n[Note: a person changed the arguments: path="d".]'
+    text = f"put a; Not b.; {edited}" if levels == 1 else "Done."
+    assert [one.text for one in done.results] == [text]
+    assert requests == [1, 3], "no reply is asked for twice"
+
+
+async def test_in_an_own_loop_an_answer_to_its_question_is_used_once() -> None:
+    world = World()
+    inner = Agent(by_turn(calls(put("a", "1")), says("Put.")), world.tools, policy=asks)
+    async with Executor(Toolset(inner.as_tool("helper", "Work.")), approvals=defer) as executor:
+        saved = await executor.run_reply(calls(task("x")), turn=executor.turn("1", run="r"))
+        answers = {saved.questions[0].id: Allow()}
+        done, again = [await executor.resume(saved, answers) for _ in range(2)]
+
+    assert (done.results[0].text, world.did) == ("Put.", ["put a"])
+    assert "already used" in again.results[0].text
 
 
 async def test_a_restricted_executor_offers_only_the_named_tools() -> None:

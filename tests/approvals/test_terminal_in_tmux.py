@@ -53,6 +53,7 @@ class Tmux:
         until = time.monotonic() + PATIENCE
         while (screen := self._do("capture-pane", "-p")).count(words) < times:
             assert time.monotonic() < until, f"{words!r} never came:\n{screen}"
+            time.sleep(0.02)  # each look is a process of its own
         return screen.rstrip("\n").split("\n")
 
     def ends(self) -> None:
@@ -60,6 +61,7 @@ class Tmux:
         until = time.monotonic() + PATIENCE
         while self._do("display-message", "-p", "#{pane_dead}") != "1\n":
             assert time.monotonic() < until, "the program did not end"
+            time.sleep(0.02)
 
     def end(self) -> None:
         self._do("kill-server")

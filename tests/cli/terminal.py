@@ -24,6 +24,8 @@ from cli_harness import Handrail
 
 PATIENCE = 30.0
 """Seconds after which something that should be on the screen never will be."""
+_PAUSE = 0.02
+"""Seconds between two looks at a screen. Each look is a process of its own."""
 _COUNT = itertools.count()
 _NOTED = 'trap : INT; "$@"; echo $? >"$0"; exec sleep 1000'
 """Runs a command and writes its exit code down: tmux does not always know it, and what it prints
@@ -96,6 +98,7 @@ class Tmux:
         until = time.monotonic() + PATIENCE
         while (screen := self.screen()).count(words) < times:
             assert time.monotonic() < until, f"{words!r} never came:\n{screen}"
+            time.sleep(_PAUSE)
         return settled(screen)
 
     def screen(self, *, above: bool = False) -> str:
@@ -107,6 +110,7 @@ class Tmux:
         until = time.monotonic() + PATIENCE
         while not (self._code.exists() and (code := self._code.read_text(encoding="utf-8"))):
             assert time.monotonic() < until, f"the program did not end:\n{self.screen()}"
+            time.sleep(_PAUSE)
         return int(code)
 
     def end(self) -> None:
@@ -203,11 +207,11 @@ class Pty:
         while piece and not self._leaves.is_set():
             if not select.select([self._master], [], [], 0.05)[0]:
                 continue
-            try:
-                piece = os.read(self._master, 65_536)
-            except OSError:
-                piece = b""
             with self._more:
+                try:
+                    piece = os.read(self._master, 65_536)
+                except OSError:
+                    piece = b""
                 self.seen += piece.decode(errors="replace")
                 self._more.notify_all()
 
@@ -274,9 +278,16 @@ class Pty:
             self._process.wait(PATIENCE)
             time.sleep(0.2)
             raise AssertionError(f"the program did not end:\n{self.seen}") from None
-        while not self._leaves.is_set() and self.waits(0.1):  # what it said last
-            pass
+        self._read_rest()
         return code
+
+    def _read_rest(self) -> None:
+        """Wait until what the program said last has been read."""
+        quiet = 0
+        while quiet < 2 and not self._leaves.is_set():
+            with self._more:
+                quiet = 0 if select.select([self._master], [], [], 0)[0] else quiet + 1
+            time.sleep(0.01)
 
     @property
     def restored(self) -> bool:

@@ -218,7 +218,7 @@ def test_a_chat_says_at_once_that_it_starts(
     pty = Pty(handrail, *arguments, env={"TERM": term, "HANDRAIL_PLAIN": ""})
     pty.sees("Model: ")
     pty.types("\x03")
-    while not pty.ends_within(5):  # readline has shown its prompt, and did not read yet
+    while not pty.ends_within(0.5):  # readline has shown its prompt, and did not read yet
         pty.types("\x03")
 
     assert pty.ends() == 130

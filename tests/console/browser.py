@@ -108,6 +108,7 @@ class Browser:
             if "result" in found and found["result"]["result"].get("value"):
                 return
             assert time.monotonic() < end, (expression, found)
+            time.sleep(0.01)
 
     def resize(self, width: int, *, dark: bool = False, forced: bool = False) -> None:
         """Set the width of the window, the color scheme, and whether the system sets all colors."""

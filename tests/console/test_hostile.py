@@ -20,7 +20,7 @@ from handrail.console import _rendering as rendering
 from handrail.console._request import to_path
 from handrail.permissions import FileChange, Grade, Origin
 from handrail.runs import JournalError, RunRecord, RunStore, open_runs
-from handrail.runs._reading.records import DatabaseRecords
+from handrail.runs._reading.records import Records
 
 PACKAGE = Path(rendering.__file__).parent
 PLAIN = "plain text"
@@ -283,15 +283,15 @@ def test_an_export_reads_its_pages_one_by_one_as_they_are_sent(
     person = visit(make_file(tmp_path, PLAIN), "admins")
     monkeypatch.setattr("handrail.runs._reading.exports._PAGE", 3)
     seen = list[int]()
-    read = DatabaseRecords.events
+    read = Records.events
 
-    def fail_later(records: DatabaseRecords, *args: Any, **options: Any) -> Any:
+    def fail_later(records: Records, *args: Any, **options: Any) -> Any:
         seen.append(options["limit"])
         if len(seen) > wanted:
             raise JournalError("the file is gone")
         return read(records, *args, **options)
 
-    monkeypatch.setattr(DatabaseRecords, "events", fail_later)
+    monkeypatch.setattr(Records, "events", fail_later)
     wanted = 0
     first = person.get("/audit/export.jsonl")
     wanted, _ = 2, seen.clear()

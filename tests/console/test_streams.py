@@ -23,7 +23,7 @@ from console.test_live import read_events, streaming
 from console.visits import make_pending, park
 from handrail.console._stream import OF_CALLS
 from handrail.runs import RunRecord, open_runs
-from handrail.runs._reading.records import DatabaseRecords
+from handrail.runs._reading.records import Records
 
 SOAK = os.environ.get("HANDRAIL_PROFILE") == "soak"
 STREAMS = 1_000 if SOAK else 30
@@ -126,15 +126,15 @@ def test_an_inbox_is_read_again_only_if_it_can_change(
     monkeypatch.setattr("handrail.console._stream.GAP_SECONDS", 0.01)
     monkeypatch.setattr("handrail.console._stream.MAX_WAKES", 1_000)
     file, reads = tmp_path / "journal.db", list[int]()
-    read = DatabaseRecords.inbox
+    read = Records.inbox
 
-    def count(records: DatabaseRecords, **options: Any) -> Any:
+    def count(records: Records, **options: Any) -> Any:
         reads.append(1)
         return read(records, **options)
 
     journal = open_runs(file)
     park(journal, make_pending("r1"))
-    monkeypatch.setattr(DatabaseRecords, "inbox", count)
+    monkeypatch.setattr(Records, "inbox", count)
     with serving(partial(make_console, file)) as (url, _), ExitStack() as opened:
         streams = [
             read_events(opened.enter_context(streaming(url, "/inbox", **name)).iter_lines())

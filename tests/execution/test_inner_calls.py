@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import anyio
+import pytest
 
 from handrail import (
     READ,
     Access,
     Allow,
+    Approvals,
     Ask,
     Call,
     CheckedCall,
+    Context,
     Decision,
     Executor,
+    Result,
     Toolset,
     tool,
     writes_file,
 )
+from handrail.approvals import defer
 from handrail.events import Waiting
-from handrail.permissions import Answer, Edit, Pending
+from handrail.messages import Reply, ToolResults
+from handrail.permissions import Answer, Edit, MemoryLedger, Pending
 from virtual_time import Quick
 
 
@@ -84,3 +91,81 @@ async def test_a_call_that_waits_for_an_inner_one_is_told_its_resource() -> None
 
     assert saved == ["held"]
     assert [(one.call_id, one.on, one.what) for one in told] == [("2", ("1",), "file:held")]
+
+
+class Desk:
+    """A tool that works with another executor, whose requests it passes on."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.began: list[tuple[str, bool]] = []
+        self.approvals = Approvals(approver=defer, ledger=MemoryLedger())
+
+    @tool
+    async def send(self, to: str) -> str:
+        """Send."""
+        self.sent.append(to)
+        return f"sent to {to}"
+
+    @tool
+    async def note(self, text: str) -> str:
+        """Note."""
+        return f"noted {text}"
+
+    @tool
+    async def work(self, context: Context) -> str:
+        """Send two letters through another executor, and note it."""
+        self.began.append((context.record, context.has_begun))
+        await context.turn("before", [Call("note", {"text": "start"}, "n")], tools=[self.note])
+        tools = Toolset.from_object(self).only("send")
+        async with Executor(tools, policy=ask_always, approvals=self.approvals) as other:
+            turn = other.turn("letters", run=context.idempotency_key)
+            if context.record:
+                saved = [Pending.from_json(one) for one in json.loads(context.record)]
+                turn.adopt(*saved)
+                for one in saved:
+                    if one.id in context.answers:
+                        turn.answer(one, context.answers[one.id])
+                results = await turn.results()
+            else:
+                letters = [Call("send", {"to": name}, name) for name in ("ann", "bob")]
+                results = await other.run_all(letters, turn=turn)
+            if turn.pending:
+                record = json.dumps([one.to_json() for one in turn.pending])
+                context.suspend(*turn.pending, record=record)
+        return results[-1].text
+
+
+def ask_always(call: CheckedCall) -> Decision:
+    return Ask(f"{call.args}?")
+
+
+async def test_a_tool_passes_on_the_requests_of_another_executor() -> None:
+    desk = Desk()
+    tools = Toolset.from_object(desk)
+    async with Executor(tools, approvals=defer) as executor:
+        reply = Reply((Call("work", {}, "w"),))
+        saved = await executor.run_reply(reply, turn=executor.turn("1", run="r"))
+    questions = []
+    for _ in range(2):
+        [question, *_] = saved.questions
+        questions.append([one.question for one in saved.questions])
+        async with Executor(tools, approvals=defer) as executor:  # as in another process
+            read = ToolResults(tuple(Result.from_json(one.to_json()) for one in saved.results))
+            saved = await executor.resume(read, {question.id: Allow()})
+
+    assert questions == [["{'to': 'ann'}?", "{'to': 'bob'}?"], ["{'to': 'bob'}?"]]
+    assert (desk.sent, saved.results[0].text) == (["ann", "bob"], "sent to bob")
+    assert [(bool(record), has_begun) for record, has_begun in desk.began] == [
+        (False, False),
+        (True, True),
+        (True, True),
+    ]
+
+
+async def test_without_an_executor_a_tool_keeps_nothing_and_cannot_wait() -> None:
+    context: Context[Any] = Context(call_id="c", idempotency_key="k")
+
+    assert (context.record, context.answers) == ("", {})
+    with pytest.raises(RuntimeError, match="This Context has no executor"):
+        context.suspend(record="")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, TypeAlias
@@ -11,7 +11,7 @@ import anyio
 
 from handrail import Approvals, Call, Executor, Result, Toolset, Turn
 from handrail.approvals import defer
-from handrail.permissions import MemoryLedger, Pending
+from handrail.permissions import Answer, MemoryLedger, Pending
 from joints.case import Case, Door, Seen, let_others_run
 
 RunTurn: TypeAlias = Callable[[Executor, Turn[Any], Sequence[Call]], Awaitable[Sequence[Result]]]
@@ -24,6 +24,16 @@ def make_executor(case: Case, seen: Seen, ledger: MemoryLedger) -> Executor:
         options["approvals"] = Approvals(approver=defer, ledger=ledger)
     options["hooks"] = [*options.get("hooks", ()), seen.hook()]
     return Executor(Toolset(*case.tools), **options)
+
+
+def answer_all(turn: Turn[Any], saved: Pending, answers: Iterator[Answer]) -> None:
+    """Answer a pending call, or the requests inside it."""
+    asked = [one for one in saved.requests if one.kind != "waiting"]
+    turn.adopt(saved)
+    for one in asked:
+        turn.answer(one, next(answers))
+    if not asked:
+        turn.answer(saved)
 
 
 def own_door(run_turn: RunTurn, *, is_async: bool = True) -> Door:
@@ -45,8 +55,7 @@ def own_door(run_turn: RunTurn, *, is_async: bool = True) -> Door:
                     async with make_executor(case, seen, ledger) as other:
                         again = other.turn(str(number), run="R", **case.turn)
                         for asked in waiting:  # as another process would read them
-                            saved = Pending.from_json(asked.to_json())
-                            again.answer(saved, next(answers) if saved.question else None)
+                            answer_all(again, Pending.from_json(asked.to_json()), answers)
                         seen.take(*await again.results())
                         waiting = again.pending
                 if turn.stop_reason is not None:

@@ -16,7 +16,6 @@ _NEXT = "Each request is a separate turn, and a client sends the next one."
 _BEFORE = (
     "The SDK asks only before a tool runs. The model reads what is needed, and tells the user."
 )
-_SUB_AGENT = "Only the saved state of a run can hold that of its sub-agent. Elsewhere an approver answers at once."
 
 NOT_POSSIBLE: dict[tuple[str, str], str] = {
     **{("cancelled by the caller", door): _THREAD for door in ("run_sync", "in_thread")},
@@ -26,22 +25,20 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
     **{("approval of changed arguments", door): _YES_OR_NO for door in (*MCP, "openai_agents")},
     **{(row, door): _OBJECT for row in ("malformed JSON", "a key twice") for door in MCP},
     **{("StopRun", door): _NEXT for door in ("MCP over HTTP", "MCP gateway")},
-    **{(row, "openai_agents"): _BEFORE for row in ("login", "context.may")},
-    (
-        "context.may",
-        "OpenAPI",
-    ): "The tool is in the service, and cannot ask for more while it runs.",
+    **{
+        (row, "openai_agents"): _BEFORE
+        for row in ("login", "context.may", "question of a sub-agent, answered later")
+    },
+    **{
+        (row, "OpenAPI"): "The tool is in the service, and cannot ask while it runs."
+        for row in ("context.may", "question of a sub-agent, answered later")
+    },
     **{
         (row, "MCP gateway"): _BEHIND
         for row in (
             "context.may",
             "is_approved, the policy asks",
-            "question of a sub-agent, answered at once",
         )
-    },
-    **{
-        ("question of a sub-agent, answered later", door): _SUB_AGENT
-        for door in (*OWN, *MCP, "OpenAPI", *HOSTS)
     },
 }
 """Why a cell has no test, by row and door."""

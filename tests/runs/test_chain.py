@@ -23,6 +23,7 @@ from handrail.runs import (
     open_runs,
     verify,
 )
+from handrail.runs._sealing.compression import decompress
 from handrail.runs.chain import find_break, verify_all
 from handrail.runs.journal import chain_digest, extend
 
@@ -200,7 +201,7 @@ def test_a_changed_entry_among_others_that_were_written_with_it_is_found(
     journal.close()
     with closing(sqlite3.connect(journal.path)) as connection:
         [(text,)] = connection.execute("SELECT lines FROM handrail_journal WHERE run = 's'")
-        row: list[Any] = json.loads(text)
+        row: list[Any] = json.loads(decompress(text))
         for place, part, new in edits:
             if part is None:
                 row[place] = new

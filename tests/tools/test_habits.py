@@ -73,8 +73,7 @@ Edited 'a.py', line 1.
 Edited 'a.py', 2 replacements:
 1. line 1.
 2. line 3.
-[The file had also changed elsewhere since it was read. Read it again.]
-[Note: edits: was read as old_string, new_string, edits.]\
+[The file had also changed elsewhere since it was read. Read it again.]\
 """,
             """\
 Edited 'a.py', 2 replacements:
@@ -261,7 +260,7 @@ Not run: invalid arguments.
 - timeout: unknown field; did you mean timeout_ms?
 Fix these and call again.\
 """,
-                ("restart: was read as restart, command",),
+                None,
             ]
         )
     )

@@ -376,7 +376,7 @@ async def test_a_sub_agent_that_waits_is_given_up_when_the_run_ends() -> None:
     done = await Agent(stage.model(calls), [helper, *stage.tools()], hooks=[stage.hook]).run("go")
     kept = load_state(dump_state(done.state))
 
-    assert (done.stop_reason, kept.pending, kept.inner) == ("stopped", (), ())
+    assert (done.stop_reason, kept.requests) == ("stopped", ())
     assert [outcome(one) for one in results_of(kept)][1] == (
         LOST,
         FailureKind.UNKNOWN,

@@ -23,7 +23,7 @@ RICH = Result(
     None,
     {"cost": [1, 0.5, None]},
     ("invoices_send",),
-    1.25,
+    seconds=1.25,
 )
 PLAIN: dict[str, Any] = json.loads(RICH.to_json())
 

@@ -7,7 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from handrail._definition.synonyms import Synonyms
-from handrail._definition.tool import Headline, P, Preview, R, Tool, Touches, Verify
+from handrail._definition.tool import (
+    Headline,
+    OwnValues,
+    P,
+    Preview,
+    R,
+    Tool,
+    Touches,
+    Verify,
+)
 from handrail._values.content import Json
 from handrail._values.effect import Effect, Exposure
 from handrail._values.spec import Retry, Strict
@@ -32,17 +41,22 @@ class Options(TypedDict, total=False):
     headline: Headline
     """Returns a call in one line, for the person who approves it."""
     verify: Verify
-    """Returns whether a call took effect, for a durable run that was killed during it."""
+    """Returns whether a call took effect, for a durable run killed during it."""
+    private: bool
+    """Its results are private: a rule can ask before anything leaves after they were read."""
+    own: OwnValues
+    """Returns the values in a result that only you or your own systems can set, where a type cannot
+    say so. It gets the result as JSON data, or its text; it may return them by scheme."""
     idempotent: bool
     timeout: float
     retry: Retry
     max_chars: int
     aliases: Iterable[str]
     instead_of: Mapping[str, str]
-    """Tools that models know from elsewhere, and the purpose for which to use this one."""
+    """Tools models know from elsewhere, and the purpose for which to use this one."""
     synonyms: Synonyms
     """Other names of parameters that are accepted: for each a parameter, or a function that gets
-    all arguments and returns the fields that this one means, or None if that is unclear."""
+    all arguments and returns the fields this one means, or None if that is unclear."""
     exposure: Exposure
     search_hint: str
     examples: Iterable[Mapping[str, Json]]

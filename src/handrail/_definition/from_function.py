@@ -22,7 +22,8 @@ from handrail._definition.signature import (
 )
 from handrail._definition.synonyms import check_synonyms
 from handrail._definition.tool import AnyTool, Tool
-from handrail._schema.return_type import Promise, promise
+from handrail._schema.marks import split_marks
+from handrail._schema.return_type import Promise, promise, with_own
 from handrail._schema.strictness import Unsupported
 from handrail._schema.validator import (
     Checker,
@@ -53,18 +54,20 @@ def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
     }
     docstring = parse_docstring(underlying_function(function).__doc__)
     schema = _input_schema(function, fields, docstring.parameters)
-    promised = _find_promise(function, taken.returns)
+    schema, destinations = split_marks(dict(schema))
     given: dict[str, Any] = {"description": docstring.text, **_read_options(function, options)}
+    promised = with_own(_find_promise(function, taken.returns), given.pop("own", None))
     beside = {name: given.pop(name) for name in _BESIDE if name in given}
     for option, companion in beside.items():
         check_beside(function, taken, option, companion)
     synonyms, replays = given.pop("synonyms", {}), given.pop("replays", False)
     if wrong := check_synonyms(synonyms, fields):
         refuse(function, wrong)
-    if "name" not in given:
-        given["name"] = _name(function)
+    given["name"] = given["name"] if "name" in given else _name(function)
     try:
-        spec = Spec(input_schema=schema, output_schema=promised and promised.schema, **given)
+        spec = Spec(
+            input_schema=schema, output_schema=(promised and promised.schema) or None, **given
+        )
     except DefinitionError as error:
         refuse(function, str(error).rstrip("."))
     made: AnyTool = Tool(
@@ -75,6 +78,7 @@ def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
         **beside,
         _signature=taken,
         _promise=promised,
+        _destinations=destinations,
         _replays=replays,
     )
     _check_examples(made)
@@ -124,6 +128,8 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "instead_of": _instance_of(Mapping),
     "synonyms": _instance_of(Mapping),
     "idempotent": _instance_of(bool),
+    "private": _instance_of(bool),
+    "own": _instance_of(Callable),  # type: ignore[arg-type]
     "timeout": _instance_of(int, float),
     "retry": _instance_of(Retry),
     "max_chars": _instance_of(int),
@@ -202,7 +208,7 @@ def _find_promise(function: Callable[..., Any], returns: Any) -> Promise | None:
         made = promise(returns)
     except Unsupported as error:
         refuse(function, f"its return type ({_spell(returns)}): {error}")
-    return made if made.schema else None
+    return made if made.schema or made.own is not None else None
 
 
 def _result_type(function: Callable[..., Any], returns: Any) -> Any:

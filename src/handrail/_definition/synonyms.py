@@ -1,4 +1,4 @@
-"""Read arguments by other names that models know, if they have one reading."""
+"""Read arguments by other names models know, if they have one reading."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from handrail._values.content import is_object
 from handrail._values.strict_json import clip, format_value
 
 ReadField: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
-"""Takes all arguments; returns the fields that one of them means, or None if that is unclear."""
+"""Takes all arguments; returns the fields one of them means, or None if that is unclear."""
 Synonyms: TypeAlias = Mapping[str, str | ReadField]
-"""For a field that models send, the argument with the same meaning, or a function."""
+"""For a field models send, the argument with the same meaning, or a function."""
+
+_SEVERAL = 2
 
 
 class Reread(NamedTuple):
@@ -21,14 +23,15 @@ class Reread(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_synonyms(value: Any, synonyms: Synonyms) -> Reread | None:
+def read_synonyms(value: Any, synonyms: Synonyms, parameters: Collection[str]) -> Reread | None:
     """Replace the synonyms in arguments that are invalid; None if there are none.
 
-    A field that is given under two names stays: it is unclear which of them counts.
+    A field given under two names stays: it is unclear which of them counts. A parameter
+    that is read as several needs no note: the model has used a name that exists.
     """
     if not is_object(value):
         return None
-    meant, notes = dict(value), list[str]()
+    meant, notes, changed = dict(value), list[str](), False
     for name, target in synonyms.items():
         if name not in meant:
             continue
@@ -37,8 +40,10 @@ def read_synonyms(value: Any, synonyms: Synonyms) -> Reread | None:
         if fields is None or not others.isdisjoint(fields):
             continue
         meant = {key: meant[key] for key in meant if key != name} | dict(fields)
-        notes.append(f"{clip(name)}: {_describe(target, fields)}")
-    return Reread(meant, tuple(notes)) if notes else None
+        changed = True
+        if len(fields) < _SEVERAL or name not in parameters:
+            notes.append(f"{clip(name)}: {_describe(target, fields)}")
+    return Reread(meant, tuple(notes)) if changed else None
 
 
 def _describe(target: str | ReadField, fields: Mapping[str, Any]) -> str:

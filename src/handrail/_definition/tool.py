@@ -28,7 +28,7 @@ from handrail._values.context import Context
 from handrail._values.errors import DefinitionError
 from handrail._values.pending import PlannedChange
 from handrail._values.result import Failure
-from handrail._values.spec import Spec
+from handrail._values.spec import Schema, Spec
 
 Way: TypeAlias = Literal["async", "remote", "sync", "async stream", "stream"]
 """How a function is run: awaited, awaited as a remote call, in a thread, or as a stream."""
@@ -49,6 +49,9 @@ Headline: TypeAlias = Callable[..., str]
 Verify: TypeAlias = Callable[..., bool | str | Awaitable[bool | str | None] | None]
 """Takes a call's arguments, like ``touches``, and its ``idempotency_key``; returns whether the call
 took effect, or the text of its result if it did, or None if that cannot be known."""
+OwnValues: TypeAlias = Callable[[Any], Iterable[object] | Mapping[str, Iterable[object]]]
+"""Takes a result as JSON data, or its text; returns the values that only you or your own systems
+can set, or these by their scheme."""
 Send: TypeAlias = Callable[[dict[str, Json], Context], Awaitable[Any]]
 """Sends a call's arguments to a remote tool, and returns its result."""
 
@@ -71,8 +74,10 @@ class Tool(Generic[P, R]):
     _signature: Signature = field(repr=False)
     _promise: Any = field(default=None, repr=False)
     """The declared return type, if it is known."""
+    _destinations: Schema | None = field(default=None, repr=False)
+    """The input schema with the markers of destinations, if there are any."""
     _target: Callable[[Mapping[str, Any]], Call] | None = field(default=None, repr=False)
-    """Takes checked arguments of a proxy; returns the call that it means."""
+    """Takes checked arguments of a proxy; returns the call it means."""
     _way: Way = field(init=False, repr=False)
     takes_context: bool = field(init=False, repr=False)
     """Whether the function takes a Context."""
@@ -90,13 +95,22 @@ class Tool(Generic[P, R]):
 
     @staticmethod
     def remote(
-        spec: Spec, send: Send, *, origin: str = "remote", touches: Touches | None = None
+        spec: Spec,
+        send: Send,
+        *,
+        origin: str = "remote",
+        touches: Touches | None = None,
+        own: OwnValues | None = None,
+        destinations: Iterable[str] = (),
     ) -> AnyTool:
-        """Return a tool whose spec and results come from a server."""
+        """Return a tool whose spec and results come from a server.
+
+        ``own`` and ``destinations`` say what ``Own`` and ``Destination`` say on types.
+        """
         # load pydantic only with the first tool, so that `import handrail` stays fast
         from handrail._definition.arguments import Arguments
         from handrail._schema.remote import remote_checker
-        from handrail._schema.return_type import remote_promise
+        from handrail._schema.return_type import remote_promise, with_own
 
         return Tool(
             spec=spec,
@@ -105,7 +119,8 @@ class Tool(Generic[P, R]):
             origin=origin,
             touches=touches,
             _signature=_REMOTE,
-            _promise=remote_promise(spec.output_schema),
+            _promise=with_own(remote_promise(spec.output_schema), own),
+            _destinations=_mark_arguments(destinations),
         )
 
     @staticmethod
@@ -177,6 +192,13 @@ AnyTool: TypeAlias = Tool[..., Any]
 """A tool whose function's own types do not matter."""
 
 _REMOTE = Signature((), whole=True)
+
+
+def _mark_arguments(names: Iterable[str]) -> Schema | None:
+    from handrail._labels.sources import DESTINATION_KEY
+
+    marked = {name: {DESTINATION_KEY: ""} for name in names}
+    return {"properties": marked} if marked else None
 
 
 async def _unreachable(args: dict[str, Json], _context: Context) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -10,13 +11,14 @@ from typing import Any
 
 from handrail._definition.tool import AnyTool
 from handrail._values.content import EMPTY, Content, File, Image, Text, is_list
+from handrail._values.effect import READ
 from handrail._values.errors import describe_error
 from handrail._values.result import FailureKind, Result, timed
 
 log = logging.getLogger("handrail")
 _new: Callable[..., Any] = vars(tuple)["__new__"]
 READ_RESULT = "read_result"
-"""The tool that reads the omitted part of a result."""
+"""The tool for reading a result's omitted part."""
 _PARTS = (Text, Image, File)
 _NO_OUTPUT = "(no output)"
 
@@ -32,14 +34,14 @@ def _load_serializer() -> Callable[[object], str]:
 
 
 class Collected:
-    """Collects the pieces that a tool yields: the beginning and the end, in bounded memory."""
+    """Collects the pieces a tool yields: the beginning and the end, in bounded memory."""
 
     def __init__(self, shown: int, kept: int) -> None:
         self._shown = shown
         self._kept = kept
         self._head: list[str] = []
         self._small: list[str] = []
-        """The latest pieces of the head. They are joined when they are many, to save memory."""
+        """The head's latest pieces. They are joined when they are many, to save memory."""
         self._held = 0
         self._tail: deque[str] = deque()
         self._trailing = 0
@@ -74,7 +76,7 @@ class Collected:
 
 
 def render_result(call_id: str, value: Any, tool: AnyTool, seconds: float | None = None) -> Result:
-    """Return a tool's value as a result. A value of another type than declared is a bug.
+    """Return a tool's value as a result. A value not matching its declared type is a bug.
 
     ``seconds`` is how long the call ran.
     """
@@ -86,24 +88,59 @@ def render_result(call_id: str, value: Any, tool: AnyTool, seconds: float | None
             return timed(_render_undeclared(call_id, value), seconds)
         if type(value) is promise.exact:
             data = promise.dump(value).decode()
-        elif promise.elsewhere and _is_result(value):
-            return timed(_check_data(_render_undeclared(call_id, value), promise), seconds)
+        elif promise.is_special and (made := _render_special(call_id, value, tool)) is not None:
+            return timed(made, seconds)
         else:
             data = promise.dump(value, warnings="error").decode()
             if promise.check is not None:
                 promise.check(data)
-    except Exception as error:  # the code of a type may raise anything
+    except Exception as error:  # a type's code may raise anything
         log.exception("the tool %r did not return what it declares", tool.spec.name)
         detail = f"{tool.origin}: {describe_error(error)}"
         return Result.fail(call_id, FailureKind.BUG, _WRONG.format(tool.spec.name), detail)
     text = value if type(value) is str else data
-    result: Result = _new(Result, (call_id, text, (), data, None, None, EMPTY, (), seconds))
+    result: Result = _new(Result, (call_id, text, (), data, None, None, EMPTY, (), (), seconds))
     return result
 
 
+def _render_special(call_id: str, value: Any, tool: AnyTool) -> Result | None:
+    """Return a result from a server, or with own values; or None for data without these."""
+    promise: Any = tool._promise  # noqa: SLF001  for executors
+    if promise.elsewhere and _is_result(value):
+        result = _check_data(_render_undeclared(call_id, value), promise)
+    elif promise.own is None:
+        return None
+    elif promise.dump is None:
+        result = _render_text(call_id, value)
+    else:
+        data = promise.dump(value, warnings="error").decode()
+        if promise.check is not None:
+            promise.check(data)
+        result = Result(call_id, data, data=data)
+    return _with_own(result, tool)
+
+
+def _render_text(call_id: str, value: Any) -> Result:
+    if type(value) is str:
+        return Result(call_id, value)
+    return _render_undeclared(call_id, value)
+
+
+def _with_own(result: Result, tool: AnyTool) -> Result:
+    """Return a result with the values in it that only the user or their own systems can set."""
+    promise: Any = tool._promise  # noqa: SLF001  for executors
+    if promise.own is None or result.failure is not None:
+        return result
+    texts = [part.text for part in result.parts if isinstance(part, Text)]
+    given = json.loads(result.data) if result.data is not None else texts or result.text
+    makes = tool.spec.effect is not READ
+    own = [one._replace(is_new=makes and "[" not in one.place) for one in promise.own(given)]
+    return result._replace(own=tuple(own))
+
+
 def _check_data(result: Result, promise: Any) -> Result:
-    """Return a result of a remote tool. Its data must match the declared type; text need not."""
-    if result.data is not None and result.failure is None:
+    """Return a remote tool's result. Its data must match the declared type; text need not."""
+    if result.data is not None and result.failure is None and promise.check is not None:
         promise.check(result.data)
     return result
 
@@ -137,7 +174,7 @@ def _render_parts(call_id: str, given: Iterable[Any]) -> Result:
 
 
 def truncate(text: str, most: int, how_to_read: Callable[[int, int], str]) -> str:
-    """Return the head and the tail of a long text, cut at line ends, with a note between them.
+    """Return a long text's head and tail, cut at line ends, with a note between them.
 
     ``how_to_read`` says how to read the characters from a start to an end.
     """

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from handrail._definition.signature import REQUIRED
 from handrail._definition.tool import AnyTool
@@ -18,6 +18,9 @@ from handrail._values.effect import READ
 from handrail._values.result import FailureKind, Result
 from handrail._values.spec import Spec
 from handrail._values.strict_json import canonical
+
+if TYPE_CHECKING:
+    from handrail._labels.sources import ValueSource  # which few calls have
 
 _new: Callable[..., Any] = vars(tuple)["__new__"]
 _SCALARS = frozenset((str, int, float, bool, type(None)))
@@ -42,10 +45,24 @@ class CheckedCall(NamedTuple):
     parsed: Args = Args({}, "{}")
 
     @classmethod
-    def recorded(cls, call: Call, spec: Spec, accesses: tuple[Access, ...]) -> CheckedCall:
+    def recorded(
+        cls,
+        call: Call,
+        spec: Spec,
+        accesses: tuple[Access, ...],
+        sources: tuple[ValueSource, ...] = (),
+    ) -> CheckedCall:
         """Return a call that was checked before, to try a policy. Its arguments are plain JSON."""
         text = call.args if isinstance(call.args, str) else json.dumps(dict(call.args))
-        return cls(replace(call, args=text), spec, accesses, Turn(), parsed=Args({}, text or "{}"))
+        turn: Turn[Any] = Turn(None, "recorded", "recorded")
+        if sources:
+            from handrail._sources.heard import Heard
+
+            heard = Heard()
+            heard.recorded[turn.key_of(call.id)] = sources
+            turn.options = turn.options._replace(heard=heard)
+        args = Args({}, text or "{}")
+        return cls(replace(call, args=text), spec, accesses, turn, parsed=args)
 
     @property
     def id(self) -> str:
@@ -77,6 +94,40 @@ class CheckedCall(NamedTuple):
     def key(self) -> str:
         """The call's idempotency key: run, turn and call. The same after a restart."""
         return self.turn.key_of(self.call.id, self.nth)
+
+    @property
+    def sources(self) -> tuple[ValueSource, ...]:
+        """Who named each destination, and each link in a text to write or send.
+
+        Destinations are arguments with the marker ``Destination``, and those that ``touches`` makes
+        resources. Empty for a call without any.
+        """
+        heard, tool = self.turn.options.heard, self.tool
+        marked = None if tool is None else tool._destinations  # noqa: SLF001  as the executor
+        is_plain = tool is not None and tool.touches is None and marked is None
+        if is_plain and self.spec.effect is READ:
+            return ()
+        from handrail._sources.of_call import find_sources  # loads patterns that few calls need
+
+        known = heard.recorded.get(self.key, ()) if heard is not None and heard.recorded else ()
+        return find_sources(heard, self.parsed.text, self.accesses, marked=marked, known=known)
+
+    @property
+    def after(self) -> Mapping[str, str]:
+        """The first calls in the run that read text from strangers or something private.
+
+        By kind: ``read`` for text from strangers, ``private`` for the results from private tools.
+        """
+        heard = self.turn.options.heard
+        if heard is None:
+            return MappingProxyType({})
+        heard.catch_up()
+        found = heard.find_first(self._is_private)
+        return MappingProxyType({kind: text for kind, text in found.items() if text})
+
+    def _is_private(self, name: str) -> bool:
+        tool = self.turn.tools.find(name)
+        return tool is not None and tool.spec.private
 
     @property
     def is_repeatable(self) -> bool:

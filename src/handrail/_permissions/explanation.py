@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from handrail._labels.sources import ValueSource
+from handrail._labels.text import describe_source
 from handrail._permissions.decide import Matched
 from handrail._values.access import Access
 from handrail._values.call import Call
@@ -25,6 +27,8 @@ class Explanation:
     """The tool's own name. The call may have used an alias."""
     repairs: tuple[str, ...] = ()
     accesses: tuple[Access, ...] = ()
+    sources: tuple[ValueSource, ...] = ()
+    """Who named the destinations of the call, and the links in its texts."""
     matched: tuple[Matched, ...] = ()
     """Every rule that matches, the deciding one first."""
     decision: Decision | None = None
@@ -49,6 +53,7 @@ def _format_lines(explanation: Explanation) -> list[str]:
     lines += _format_values("repair", explanation.repairs)
     lines += _format_values("hook", explanation.hooks)
     lines += _format_values("touches", map(_describe_access, explanation.accesses))
+    lines += _format_values("source", map(describe_source, explanation.sources))
     lines += _format_values("rule", map(str, explanation.matched))
     lines += _format_values("waits for", explanation.waits_for)
     return [*lines, f"decision  {_describe_decision(explanation.decision)}"]

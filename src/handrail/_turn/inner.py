@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import anyio
 
@@ -15,6 +15,7 @@ from handrail._collection.toolset import Toolset
 from handrail._definition.tool import AnyTool
 from handrail._turn.record import EMPTY, Record
 from handrail._turn.turn import Turn
+from handrail._values.approval import Answer
 from handrail._values.call import Call
 from handrail._values.errors import Suspended, Unknown
 from handrail._values.pending import Pending
@@ -40,7 +41,7 @@ class InnerCalls:
         outer: The call whose tool makes them.
         turn: Its turn.
         view: Its tools.
-        key: Its key. It is the id of the run that the inner turns belong to.
+        key: Its key. The inner turns' run has it as its id.
     """
 
     def __init__(self, outer: Record, turn: Turn[Any], view: Any, key: str) -> None:
@@ -51,6 +52,9 @@ class InnerCalls:
         self._owners: dict[tuple[str, ...], Any] = {}
         waiting = None if outer.answered is None else outer.answered[0]
         self._turns = {} if waiting is None else read_record(waiting)
+        self.kept = "" if waiting is None else read_kept(waiting)
+        """What the tool kept when it left its call pending."""
+        self._requests: tuple[Pending, ...] = ()
 
     async def run(
         self, name: str, calls: Sequence[Call], tools: Sequence[AnyTool | str], **options: Any
@@ -81,7 +85,7 @@ class InnerCalls:
         return read_values(args, results[0])
 
     def find_args(self, name: str) -> Mapping[str, Any] | None:
-        """Return the arguments of the only call in a turn, if the tool made it before."""
+        """Return the only call's arguments in a turn, if the tool made it before."""
         for inner in self._turns.get(name, ()):
             args = inner.call.args
             return json.loads(args) if isinstance(args, str) else args
@@ -133,15 +137,34 @@ class InnerCalls:
             turn.cancel()
         return turn
 
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """The answers to the requests inside the call, by id."""
+        return self._turn.options.answers
+
+    def suspend(
+        self, requests: tuple[Pending, ...], kept: str, approved: tuple[str, ...]
+    ) -> NoReturn:
+        """Leave the call pending with these requests inside it: see ``Context.suspend``."""
+        self._requests, self.kept = requests, kept
+        self._turn.approved += approved
+        raise Suspended("It waits for an answer to a request inside it.")
+
     def describe(self) -> tuple[tuple[Pending, ...], str]:
         """Return the pending calls, and the record as text, for the outer call's request."""
         every = [inner.result.pending for turn in self._turns.values() for inner in turn]
+        record: dict[str, Any]
         record = {name: [_write(inner) for inner in turn] for name, turn in self._turns.items()}
-        return tuple([pending for pending in every if pending is not None]), save(record)
+        if self.kept:
+            record[_KEPT] = self.kept
+        own = tuple([pending for pending in every if pending is not None])
+        return (*own, *self._requests), save(record) if record else ""
 
 
 _INNER = "."
 """Inner turn ids begin with this. Sub-agents number their turns."""
+_KEPT = ""
+"""The name of the text a tool kept. No turn has it."""
 
 
 async def _run_all(turn: Turn[Any], calls: Sequence[Call]) -> list[Result]:
@@ -210,6 +233,8 @@ def read_record(waiting: Pending) -> dict[str, list[InnerCall]]:
     open_ = {(one.turn_id, one.position): one for one in waiting.inner}
     turns: dict[str, list[InnerCall]] = {}
     for name, saved in json.loads(waiting.record).items():
+        if name == _KEPT:
+            continue
         made: list[InnerCall] = []
         turns[name] = made
         for position, (id_, called, args, result) in enumerate(saved):
@@ -220,6 +245,11 @@ def read_record(waiting: Pending) -> dict[str, list[InnerCall]]:
                 ended = read_result(result)
             made.append(InnerCall(Call(called, args, id_), ended))
     return turns
+
+
+def read_kept(waiting: Pending) -> str:
+    """Return what a pending call's tool kept."""
+    return str(json.loads(waiting.record).get(_KEPT, "")) if waiting.record else ""
 
 
 _DIFFERS = (

@@ -15,7 +15,8 @@ from handrail._values.result import Result
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # whose default all checkers know
 
-    from handrail._values.approval import Approver
+    from handrail._values.approval import Answer, Approver
+    from handrail._values.pending import Pending
 
     D = TypeVar("D", default=Any)
 else:
@@ -29,7 +30,7 @@ NO_FIELDS: Mapping[str, Any] = MappingProxyType({"type": "object", "properties":
 
 
 class Progress(Protocol):
-    """Reports the progress of a call to listeners."""
+    """Reports a call's progress to listeners."""
 
     def __call__(self, message: str, fraction: float | None = None, /) -> None:
         """Report what is done and, if it is known, how much of it: a number from 0 to 1."""
@@ -44,6 +45,23 @@ def _keep_nothing(_cleanup: Callable[[], Awaitable[None]]) -> None: ...
 
 def _never() -> bool:
     return False
+
+
+class Inside(Protocol):
+    """The requests inside a call, and the text that its tool kept."""
+
+    kept: str
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """The answers to the requests inside the call."""
+        ...
+
+    def suspend(
+        self, requests: tuple[Pending, ...], kept: str, approved: tuple[str, ...]
+    ) -> NoReturn:
+        """Leave the call pending."""
+        ...
 
 
 class Asks(Protocol):
@@ -70,7 +88,7 @@ class Asks(Protocol):
         ...
 
     def find_asked(self, name: str, /) -> Mapping[str, Json] | None:
-        """Return the arguments of a question from before the tool began again."""
+        """Return a question's arguments from before the tool began again."""
         ...
 
     @property
@@ -78,10 +96,15 @@ class Asks(Protocol):
         """Whether the call has made calls in another process."""
         ...
 
+    @property
+    def inner(self) -> Inside:
+        """The requests inside the call."""
+        ...
+
 
 @dataclass(slots=True, kw_only=True)  # creating a frozen one takes ten times as long
 class Context(Generic[D]):
-    """Facts about the call that a tool serves. Never sent to a model, never set by one.
+    """Facts about the call a tool serves. Never sent to a model, never set by one.
 
     Each attempt at a call gets its own.
     """
@@ -102,7 +125,7 @@ class Context(Generic[D]):
     principal: str | None = None
     """The user or service on whose behalf the call runs."""
     deps: D = field(default=None)  # type: ignore[assignment]
-    """Objects that the turn has for its tools, such as a database."""
+    """Objects the turn has for its tools, such as a database."""
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
     progress: Progress = field(default=_report_nothing, repr=False)
     """Reports progress to listeners, from any thread. A model never sees it."""
@@ -118,16 +141,16 @@ class Context(Generic[D]):
     def approver(self) -> Approver | None:
         """Answers approval requests of this call, if anything does now.
 
-        Pass it to the turns of another executor that the tool uses: ``turn(approver=...)``.
+        Pass it to the turns of another executor the tool uses: ``turn(approver=...)``.
         """
         return None if self._call is None else self._call.approver
 
     async def may(self, *accesses: Access) -> None:
-        """Ask for accesses that are known only now. The policy decides about the call again.
+        """Ask for accesses known only now. The policy decides about the call again.
 
         Raises Refused if it denies them. If a person must approve them, or another call uses one,
         the tool ends here and begins again later. So await it before the tool has side effects. A
-        Context that you make yourself allows everything.
+        Context you make yourself allows everything.
         """
         if self._call is not None:
             await self._call.may(*accesses)
@@ -156,7 +179,7 @@ class Context(Generic[D]):
         The rest of the tool must be safe to repeat, and must lead to the same calls.
 
         Args:
-            name: The name of this turn, unique in the call.
+            name: This turn's name, unique in the call.
             calls: The calls. Each needs an id, unique in this turn.
             tools: The tools to allow: names of the executor's tools, or your own tools.
             whole: Whether code reads the results. They are then complete, or failures.
@@ -167,6 +190,31 @@ class Context(Generic[D]):
         return await self._call.run_inner(
             name, tuple(calls), tuple(tools), whole=whole, about=about
         )
+
+    def suspend(self, *requests: Pending, record: str, approved: Iterable[str] = ()) -> NoReturn:
+        """Leave the call pending until one of these requests is answered. Raises Suspended.
+
+        For a tool that works with another executor, whose requests are then asked like the call's
+        own. Once there is an answer, the tool begins again, perhaps in another process.
+
+        Args:
+            requests: The other executor's requests.
+            record: Text to continue from: see ``record``.
+            approved: The ids of requests that need no answer: they only wait for other calls.
+        """
+        if self._call is None:
+            raise RuntimeError(_NO_EXECUTOR)
+        self._call.inner.suspend(requests, record, tuple(approved))
+
+    @property
+    def record(self) -> str:
+        """The text from ``suspend``, from before the tool began again; else empty."""
+        return "" if self._call is None else self._call.inner.kept
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """The answers to the requests inside the call, by ``Pending.id``: see ``suspend``."""
+        return {} if self._call is None else self._call.inner.answers
 
     async def ask(  # noqa: PLR0913  each is an option with a default
         self,
@@ -193,7 +241,7 @@ class Context(Generic[D]):
             asker: Who asks, if not the tool itself, such as ``the MCP server 'docs'``.
             url: An address to open, outside of the form.
             state: What the tool needs when it begins again: see ``asked``. It is not shown.
-            now: Whether a question that no one answers at once is declined.
+            now: Whether a question no one answers at once is declined.
         """
         if self._call is None:
             raise RuntimeError(_NO_EXECUTOR)

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from handrail._values.access import Access, find_effect
 from handrail._values.call import Call
@@ -27,6 +27,9 @@ from handrail._values.effect import Effect
 from handrail._values.saved import VERSION, Fields, load, save
 from handrail._values.strict_json import format_value
 
+if TYPE_CHECKING:
+    from handrail._labels.sources import ValueSource  # which few requests have
+
 _MAX_CLOCK_DRIFT_SECONDS = 120.0
 """How far the clocks of two machines may differ."""
 _MAX_KEY_CHARS = 100
@@ -43,7 +46,7 @@ _KINDS: tuple[PendingKind, ...] = get_args(PendingKind)
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """The change that a call would make to one file, as text."""
+    """The change a call would make to one file, as text."""
 
     path: str
     before: str | None
@@ -56,7 +59,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Undoable:
-    """Undo can restore the files of the workspace after a call, except for those left out."""
+    """Undo can restore the workspace's files after a call, except for those left out."""
 
     left_out: tuple[str, ...] = ()
     """Paths in the workspace."""
@@ -65,7 +68,7 @@ class Undoable:
 
 
 PlannedChange: TypeAlias = FileChange | Undoable | str
-"""One thing that a call would do: a change to a file, what undo can restore, or a description."""
+"""One thing a call would do: a change to a file, what undo can restore, or a description."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +86,7 @@ class Pending:
     call: Call
     """The call as it was checked, after hooks and repairs. Its arguments are JSON text."""
     effect: Effect
-    """The worst that its tool can do."""
+    """The worst its tool can do."""
     accesses: tuple[Access, ...]
     question: str
     """The text to show. Empty if there is nothing to answer, as ``kind`` says."""
@@ -101,7 +104,7 @@ class Pending:
     headline: str = ""
     """The call in one line, from its tool; empty if the tool has none."""
     changes: tuple[PlannedChange, ...] = ()
-    """The changes that the call would make, from its tool; empty if the tool has no preview."""
+    """The changes the call would make, from its tool; empty if the tool has no preview."""
     principal: str | None = None
     """The user or service on whose behalf the call runs."""
     grade: Grade = Grade.UNCONFINED
@@ -122,6 +125,8 @@ class Pending:
     """The waiting calls inside it: see ``Context.turn``."""
     record: str = ""
     """Its tool's calls and their results, as JSON text. They do not run again."""
+    sources: tuple[ValueSource, ...] = ()
+    """Who named the destinations of the call, and the links in its texts."""
 
     def __post_init__(self) -> None:
         if self.added != self.accesses[len(self.accesses) - len(self.added) :]:
@@ -134,10 +139,10 @@ class Pending:
 
     @property
     def id(self) -> str:
-        """The id of this request, for answers. The same after a restart, and not a secret.
+        """This request's id, for answers. The same after a restart, and not a secret.
 
         It has letters, digits and ``-_.~``, begins with a letter or a digit, and is short: you can
-        use it in a URL and as the name of a file. It begins like the id of the run.
+        use it in a URL and as a file's name. It begins like the run's id.
         """
         key = self.key
         if len(key) <= _MAX_KEY_CHARS and _PLAIN_KEY.fullmatch(key):
@@ -149,13 +154,25 @@ class Pending:
         return f"{start[0] if start else 'x'}~{digest}~{self.round}"
 
     @property
+    def text(self) -> str:
+        """The question for a person: what the call would do, and who named the values in it."""
+        from handrail._labels.text import describe_request  # few requests need it
+
+        return describe_request(self.headline, self.question, self.call.name, self.sources)
+
+    @property
     def requests(self) -> tuple[Pending, ...]:
         """This request, and those inside it."""
         return (self, *[request for inner in self.inner for request in inner.requests])
 
     @property
+    def questions(self) -> tuple[Pending, ...]:
+        """The requests that need a person: this one, or those inside it."""
+        return tuple([one for one in self.requests if one.kind != "waiting"])
+
+    @property
     def claim_name(self) -> str:
-        """The name under which a ledger records its use. It begins with the key of the call."""
+        """The name under which a ledger records its use. It begins with the call's key."""
         return f"{self.key}?{self.round}"
 
     def is_valid_at(self, time: float) -> bool:
@@ -219,6 +236,7 @@ def write_pending(pending: Pending) -> dict[str, Any]:
         **({"added": _write_accesses(pending.added)} if pending.added else {}),
         **({"inner": [write_pending(one) for one in pending.inner]} if pending.inner else {}),
         **({"record": pending.record} if pending.record else {}),
+        **({"sources": [_write_source(one) for one in pending.sources]} if pending.sources else {}),
     }
 
 
@@ -257,6 +275,7 @@ def read_pending(value: object) -> Pending:
         added=tuple(_read_access(access) for access in saved.items("added")),
         inner=tuple(read_pending(one) for one in saved.items("inner")),
         record=saved.text("record"),
+        sources=tuple(_read_source(one) for one in saved.items("sources")),
     )
 
 
@@ -281,8 +300,9 @@ _OMITTED: Mapping[str, Any] = {
     "added": [],
     "inner": [],
     "record": "",
+    "sources": [],
 }
-"""Fields that are omitted if they have these values."""
+"""Fields omitted if they have these values."""
 
 
 def _read_grade(saved: Fields) -> Grade:
@@ -354,3 +374,26 @@ def _read_origin(value: object) -> Origin | None:
         raise ValueError(f"{format_value(kind)} is not a kind of origin")
     file, line = saved.text("file"), saved.get("line", int)
     return Origin(saved.text("rule"), file, line, kind, saved.text("digest"))
+
+
+def _write_source(source: ValueSource) -> dict[str, Any]:
+    """Return a source as plain data, without empty fields."""
+    kept = {name: value for name, value in asdict(source).items() if value not in ("", False)}
+    return {"value": source.value, "name": source.name, **kept}
+
+
+def _read_source(value: Any) -> ValueSource:
+    """Return a source from plain data. Raises ValueError for any other shape."""
+    from handrail._labels.sources import SOURCE_KINDS, ValueSource
+
+    fields = ValueSource.__dataclass_fields__
+    texts = [name for name in fields if name not in ("kind", "is_link")]
+    given = (
+        {**dict.fromkeys(texts[2:], ""), "is_link": False, **value} if is_object(value) else value
+    )
+    saved = Fields(given, fields)
+    kind: Any = saved.text("kind")
+    if kind not in SOURCE_KINDS:
+        raise ValueError(f"{kind!r} is not a kind of source")
+    about = {name: saved.text(name) for name in texts}
+    return ValueSource(**about, kind=kind, is_link=saved.get("is_link", bool))

@@ -6,7 +6,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Any, NamedTuple, assert_never, final
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never, final
 
 from handrail._values.content import (
     EMPTY,
@@ -16,10 +16,14 @@ from handrail._values.content import (
     Json,
     Text,
     estimate_tokens,
+    is_list,
     is_object,
 )
 from handrail._values.pending import Pending, read_pending, write_pending
 from handrail._values.saved import VERSION, Fields, load, save
+
+if TYPE_CHECKING:
+    from handrail._labels.sources import OwnValue  # which few results have
 
 
 class Fault(Enum):
@@ -104,7 +108,9 @@ class Result(NamedTuple):
     metadata: Mapping[str, Json] = EMPTY
     """Facts for your application, such as a source or a cost. Never sent to a model."""
     found: tuple[str, ...] = ()
-    """The tools that this call found. From here on, the model can call them by name."""
+    """The tools this call found. From here on, the model can call them by name."""
+    own: tuple[OwnValue, ...] = ()
+    """The values that only you or your own systems can set, as the tool's ``Own`` declares."""
     seconds: float | None = None
     """How long the call ran, if it did. Two results that differ only in this are equal."""
 
@@ -149,10 +155,15 @@ class Result(NamedTuple):
         shown = [f"{name}={value!r}" for name, value in zip(names, self, strict=False)]
         shown += [f"metadata={dict(self.metadata)!r}"] if self.metadata else []
         shown += [f"found={self.found!r}"] if self.found else []
+        shown += [f"own={self.own!r}"] if self.own else []
         return f"Result({', '.join(shown)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Result, (*self[:_BEFORE_METADATA], dict(self.metadata), self.found, self.seconds)
+        return Result, (
+            *self[:_BEFORE_METADATA],
+            dict(self.metadata),
+            *self[_BEFORE_METADATA + 1 :],
+        )
 
 
 _BEFORE_METADATA = 6
@@ -160,7 +171,7 @@ _BEFORE_METADATA = 6
 
 
 def timed(result: Result, seconds: float | None) -> Result:
-    """Return a result with the seconds that its call ran."""
+    """Return a result with the seconds its call ran."""
     return result._replace(seconds=seconds)
 
 
@@ -181,12 +192,15 @@ def write_result(result: Result) -> dict[str, Any]:
         "pending": pending and write_pending(pending),
         "metadata": dict(result.metadata),
         "found": list(result.found),
+        **({"own": [list(one) for one in result.own]} if result.own else {}),
         "seconds": result.seconds,
     }
 
 
 def read_result(value: object) -> Result:
     """Return a result from what ``write_result`` returned. Raises ValueError for anything else."""
+    if is_object(value):
+        value = {"own": [], **value}
     saved = Fields.with_version(value, Result._fields)
     return Result(
         saved.text("call_id"),
@@ -197,6 +211,7 @@ def read_result(value: object) -> Result:
         None if saved.value["pending"] is None else read_pending(saved.value["pending"]),
         saved.get_object("metadata"),
         saved.texts("found"),
+        tuple(_read_own(one) for one in saved.items("own")),
         saved.optional("seconds", saved.number),
     )
 
@@ -241,3 +256,13 @@ def _read_failure(value: object) -> Failure | None:
 
 
 _KINDS = {kind.value: kind for kind in FailureKind}
+
+
+def _read_own(value: Any) -> OwnValue:
+    """Return a value of a result from plain data. Raises ValueError for any other shape."""
+    from handrail._labels.sources import OwnValue
+
+    kinds = [type(part) for part in value] if is_list(value) else []
+    if kinds != [str, str, str, bool]:
+        raise ValueError("'own' must be a list of values with their places")
+    return OwnValue(*value)

@@ -158,9 +158,10 @@ class OpenTurn:
         return next((one for one in self.turn.pending if one.call.id == call_id), None)
 
     async def answer(self, pending: Pending, answer: Answer) -> Result:
-        """Answer a request, together with answers arriving at the same time, in call order.
+        """Answer a request, or the first inside it, with others arriving at the same time.
 
-        Earlier calls still unapproved now were denied: the framework does not report it.
+        They are answered in call order. Earlier calls still unapproved now were denied: the
+        framework does not report it.
         """
         self._answers[pending.call.id] = (pending, answer)
         try:
@@ -172,7 +173,7 @@ class OpenTurn:
         self._answers = {}
         for one in answers:
             await self._dismiss_before(one[0].position)
-            self.turn.answer(*one)
+            self.turn.answer(find_asked(one[0]), one[1])
         try:
             return self._noted(await self.turn.result(pending.call.id))
         except BaseException:
@@ -259,9 +260,10 @@ class Turns:
             await opened.turn.ended()
             if opened.turn.is_closed:  # nothing is asked any more
                 result = await opened.turn.dismiss(pending)
-            elif not can_ask and pending.kind != "waiting":
-                result = await opened.turn.dismiss(pending, FIRST.format(pending.question))
-            elif pending.kind != "waiting":
+            elif not can_ask and pending.questions:
+                question = find_asked(pending).question
+                result = await opened.turn.dismiss(pending, FIRST.format(question))
+            elif pending.questions:
                 await _wait_for_those_before(opened.turn, pending)
             else:
                 result = await opened.turn.dismiss(pending, BEHIND)
@@ -316,8 +318,17 @@ def open_turn(executor: Executor, run: str, turn: str, given: Mapping[str, Any])
 def describe(pending: Pending, opened: OpenTurn) -> dict[str, Any]:
     """Return a request as JSON, with everything another process needs to continue the turn."""
     waiting = [one.to_json() for one in opened.turn.pending]
-    shown = {"kind": pending.kind, "question": pending.question, "headline": pending.headline}
+    asked = find_asked(pending)
+    shown = {"kind": asked.kind, "question": asked.question, "headline": asked.headline}
     return {**shown, "handrail": waiting}
+
+
+def find_asked(pending: Pending) -> Pending:
+    """Return the request to ask: the call's own, or the first inside it.
+
+    A framework has one answer for a call. The other requests inside it are asked after it.
+    """
+    return pending.questions[0] if pending.questions else pending
 
 
 def parse_object(text: Any) -> Any:

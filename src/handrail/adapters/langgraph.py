@@ -24,7 +24,7 @@ from handrail.adapters._calls._given import Given, TurnFacts
 from handrail.adapters._calls.langchain import to_message
 from handrail.adapters._calls.langgraph import answer_calls, run_calls
 from handrail.adapters._replies import find_stop, read_calls
-from handrail.adapters._turns import open_turn, read_word
+from handrail.adapters._turns import find_asked, open_turn
 from handrail.messages import TruncatedCall
 from handrail.permissions import Pending
 
@@ -65,10 +65,8 @@ def node(
         @task
         async def answer(waiting: list[str], words: dict[str, Any]) -> Saved:
             turn = open_turn(executor, thread, str(reply.id), read)
-            given = [
-                (one, read_word(words.get(one.call.id)) if one.kind != "waiting" else None)
-                for one in map(Pending.from_json, waiting)
-            ]
+            pending = [*map(Pending.from_json, waiting)]
+            given = [(one, words.get(one.call.id) if one.questions else None) for one in pending]
             return await _save(turn, await answer_calls(turn, given, config))
 
         # a resumed graph runs the node again: tasks store what has happened
@@ -97,9 +95,9 @@ async def _save(turn: Turn[Any], results: list[Result]) -> Saved:
 
 def to_requests(waiting: Sequence[str]) -> list[dict[str, Any]]:
     """Return pending calls' questions, for the approver."""
+    outer = [one for one in map(Pending.from_json, waiting) if one.questions]
     return [
-        {"call_id": one.call.id, "name": one.call.name, "args": json.loads(str(one.call.args))}
-        | {"kind": one.kind, "question": one.question, "headline": one.headline}
-        for one in map(Pending.from_json, waiting)
-        if one.kind != "waiting"
+        {"call_id": one.call.id, "name": asked.call.name, "args": json.loads(str(asked.call.args))}
+        | {"kind": asked.kind, "question": asked.question, "headline": asked.headline}
+        for one, asked in zip(outer, map(find_asked, outer), strict=True)
     ]

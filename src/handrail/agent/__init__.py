@@ -7,7 +7,7 @@ from handrail.agent._found_files import IsTrusted, Notice, Untrusted
 from handrail.agent._history.codec import InvalidState, dump_state, load_state
 from handrail.agent._history.compaction import Compaction, Shortened
 from handrail.agent._history.given_answers import GivenAnswer
-from handrail.agent._history.state import EarlyCall, InnerRun, RunState, Spent
+from handrail.agent._history.state import EarlyCall, RunState, Spent
 from handrail.agent._instructions import Instructions, read_instructions
 from handrail.agent._loop.events import CallEvent, InnerEvent, ModelEvent, OnEvent, RunEvent
 from handrail.agent._loop.limits import Limits
@@ -37,7 +37,6 @@ __all__ = [
     "EventStream",
     "GivenAnswer",
     "InnerEvent",
-    "InnerRun",
     "Instructions",
     "InvalidState",
     "IsTrusted",

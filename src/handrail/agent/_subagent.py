@@ -1,13 +1,14 @@
-"""Run an agent for a call of another agent's run."""
+"""Run an agent for a call of another agent's run, or of an own loop."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from handrail import Context, Deny, Executor, ToolFailed, Transient
+from handrail import Allow, Context, Executor, ToolFailed, Transient
 from handrail.agent._event_stream import EventStream
+from handrail.agent._history.codec import dump_state, load_state
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import InnerEvent, OnEvent
 from handrail.agent._loop.live_runs import LiveRun, find_run
@@ -15,34 +16,12 @@ from handrail.agent._loop.settings import RunResult
 from handrail.agent._loop.spending import UnknownPrice
 from handrail.agent._run import Run
 from handrail.messages import ModelError
-from handrail.permissions import Answer, Approver, Pending, Suspended
+from handrail.permissions import Approver
 
-MakeRun: TypeAlias = Callable[[RunState, OnEvent, LiveRun | None], Run[Any]]
-"""Makes the run of a sub-agent: from its state, a listener, and the run that it works for."""
-_NO_ONE = (
-    "Not run: this needs the user's approval, and no one is available to give it. Do what you can "
-    "without it, and report it at the end. Request: {}"
-)
+MakeRun: TypeAlias = Callable[[RunState, Mapping[str, Any], LiveRun | None], Run[Any]]
+"""Makes the run of a sub-agent: from its state, options, and the run it works for."""
 NO_TIMEOUT = math.inf
 """A sub-agent runs until its own limits or its parent's are reached."""
-
-
-def find_approver(context: Context[Any], parent: LiveRun | None) -> Approver | None:
-    """Return what answers the questions of a sub-agent that has no approver.
-
-    Outside of a run, nothing keeps a question for later.
-    """
-    if parent is not None:
-        return parent.approver
-    approver = context.approver
-    if approver is None:
-        return None
-
-    async def ask_now(pending: Pending) -> Answer:
-        answer = await approver(pending)
-        return Deny(_NO_ONE.format(pending.question)) if isinstance(answer, Pending) else answer
-
-    return ask_now
 
 
 async def run_inside(
@@ -50,16 +29,20 @@ async def run_inside(
 ) -> RunResult[Any]:
     """Run a sub-agent for a call, and return its result once it has an answer.
 
-    Its questions are answered where the parent's are, its tokens and events count for the parent.
-    Raises Suspended if a question is left for later: the parent's state has the sub-agent's.
+    Its questions are answered where the caller's are, its tokens and events count for the caller.
+    If a question is left for later, the call stays pending, and its request has the sub-agent's
+    state. Raises Suspended then.
     """
     parent = find_run(context.run_id)
-    key = context.idempotency_key
-    before = None if parent is None else parent.talk.take_inner(key)
-    state = before or RunState(run_id=key).add_prompt(task)
+    if context.record:
+        state = load_state(context.record)
+    else:
+        state = RunState(run_id=context.idempotency_key).add_prompt(task)
+    given, ids = context.answers, {request.id for request in state.requests}
+    answers = {name: answer for name, answer in given.items() if name in ids}
 
     def make(on_event: OnEvent, _asks_here: Approver | None) -> Run[Any]:
-        return make_run(state, on_event, parent)
+        return make_run(state, {"answers": answers, "on_event": on_event}, parent)
 
     try:
         result = await _watch(executor, make, context.call_id, parent)
@@ -69,9 +52,12 @@ async def run_inside(
         raise ToolFailed(str(error)) from error
     except UnknownPrice as error:
         raise ToolFailed(f"Not run: {error}") from error
-    if result.stop_reason == "pending" and parent is not None:
-        parent.talk.put_inner(key, result.state)
-        raise Suspended("A sub-agent waits for approval.")
+    if result.stop_reason == "pending":
+        left = result.state
+        approved = [one.pending_id for one in left.answers if isinstance(one.answer, Allow)]
+        record = dump_state(left._replace(answers=()))
+        waiting = [result.pending for result in left.waiting if result.pending is not None]
+        context.suspend(*waiting, record=record, approved=approved)
     return result
 
 

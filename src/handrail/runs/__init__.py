@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from handrail.runs._reading.port import Records
+    from handrail.runs._reading.records import Records
     from handrail.runs._reading.values import RunQuery
     from handrail.runs._sealing.codec import Codec
     from handrail.runs.answers import AnswerOutcome, Claimant, request_digest
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from handrail.runs.store import RunStore, WaitingCall, open_runs
 else:
     _MODULES = {
-        "_reading.port": "Records",
+        "_reading.records": "Records",
         "_reading.values": "RunQuery",
         "_sealing.codec": "Codec",
         "answers": "AnswerOutcome Claimant request_digest",

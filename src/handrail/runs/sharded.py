@@ -23,7 +23,7 @@ from anyio import to_thread
 from handrail import Json
 from handrail.messages import Content
 from handrail.permissions import Answer
-from handrail.runs._reading.port import Records
+from handrail.runs._reading.records import Records
 from handrail.runs._reading.values import InboxPage
 from handrail.runs.answers import AnswerOutcome, Claimant, say_unknown
 from handrail.runs.durable import DurableRun, DurableRuns

@@ -73,7 +73,7 @@ def fork_state(states: Sequence[RunState], turn: int | None, text: str | None = 
         known = ", ".join(str(number) for number in sorted({state.turns for state in complete}))
         wanted = "turn" if turn is None else f"turn {turn}"
         raise CannotFork(f"the run has no complete {wanted}; complete turns: {known or 'none'}")
-    state = of_turn[-1]._replace(run_id="", inner=())
+    state = of_turn[-1]._replace(run_id="")
     return state if text is None else edit_reply(state, text)
 
 

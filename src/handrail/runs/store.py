@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # listing runs needs none of it
     from handrail.permissions import Answer, Ledger, Pending
     from handrail.runs._live.feed import Update
     from handrail.runs._live.watching import Watching
-    from handrail.runs._reading.port import Records
+    from handrail.runs._reading.records import Records
     from handrail.runs.answers import AnswerOutcome, Claimant
 
 _BEFORE_ALL = -(2**31)
@@ -199,13 +199,13 @@ class RunStore:
 
         It cannot write, and has its own connections: close it.
         """
-        from handrail.runs._reading.records import DatabaseRecords
+        from handrail.runs._reading.records import Records
 
         if not self.database.exists:
             self.create()  # so that pages can say that there are no runs yet
         database = Database(self.database.url, read_only=True, codec=self.database.seals.codec)
         check_schema(database.read_now, postgres=database.is_postgres)
-        return DatabaseRecords(database, labels, clock=self._clock)
+        return Records(database, labels, clock=self._clock)
 
     def requests(self, *, run: str | None = None, limit: int = 100) -> list[WaitingCall]:
         """Return what waits for a person, the most urgent first.

@@ -9,9 +9,10 @@ import resource
 import signal
 import sqlite3
 import sys
+import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from anyio import to_thread
 from handrail import WRITE, Allow, Ask, CheckedCall, Decision, tool
 from handrail.agent import Agent
 from handrail.permissions import Approvers
+from handrail.runs._store import points
 from handrail.runs.durable import CallQueue, DurableRuns
 from runs.durable.shop import Ledger, call_once, make_agent, make_model
 
@@ -203,6 +205,85 @@ async def test_a_removal_waits_for_a_write_under_way_and_removes_what_it_wrote(
         assert count_rows(url) == {}
 
 
+@pytest.fixture
+def at_point(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], object]], None]:
+    """Let something happen at a point, once, before the process goes on."""
+
+    def set_(point: str, act: Callable[[], object]) -> None:
+        left = [act]
+        found = points.on_point
+        monkeypatch.setattr(
+            points, "on_point", lambda name: left.pop()() if name == point and left else found(name)
+        )
+
+    return set_
+
+
+async def remove_elsewhere(url: str) -> None:
+    async with DurableRuns(url, {}) as client:
+        await client.remove("r")
+
+
+def run_elsewhere(act: Callable[[], Awaitable[object]]) -> None:
+    """Wait for a coroutine in another thread."""
+    thread = threading.Thread(target=anyio.run, args=(act,))
+    thread.start()
+    thread.join()
+
+
+async def test_a_run_that_is_removed_while_it_starts_leaves_no_row(
+    database: str, ledger: Ledger, at_point: Callable[[str, Callable[[], object]], None]
+) -> None:
+    async with DurableRuns(database, {"shop": make_agent(ledger)}) as runs:
+        await runs.start("shop", "Do it.", run_id="other")
+        whole = count_rows(database)
+        at_point("run.started", lambda: run_elsewhere(partial(remove_elsewhere, database)))
+        await runs.start("shop", "Do it.", run_id="r")
+
+        assert count_rows(database) == whole
+
+
+async def test_what_is_queued_while_its_run_is_removed_leaves_no_row(
+    database: str, ledger: Ledger, at_point: Callable[[str, Callable[[], object]], None]
+) -> None:
+    """A start sees the run, and queues it before the removal is complete."""
+    async with DurableRuns(database, {"shop": make_agent(ledger)}) as runs:
+        await runs.start("shop", "Do it.", run_id="other")
+        whole = count_rows(database)
+        await runs.start("shop", "Do it.", run_id="r")
+        with closing(connect(database)) as connection:
+            name = "dbos.workflow_status" if "://" in database else "workflow_status"
+            some = connection.execute(f"SELECT * FROM {name} WHERE workflow_uuid = 'r:0'")  # noqa: S608
+            names, [row] = [column[0] for column in some.description], some.fetchall()
+
+        def queue() -> None:
+            marks = ", ".join(["%s" if "://" in database else "?"] * len(row))
+            with closing(connect(database)) as connection:
+                connection.execute(f"INSERT INTO {name} ({', '.join(names)}) VALUES ({marks})", row)  # noqa: S608
+                connection.commit()
+
+        at_point("runs.removed", queue)
+        await runs.remove("r")
+
+        assert count_rows(database) == whole
+
+
+async def test_a_run_that_is_started_again_while_it_is_removed_goes_on(
+    database: str, ledger: Ledger, at_point: Callable[[str, Callable[[], object]], None]
+) -> None:
+    async def start() -> None:
+        async with DurableRuns(database, {"shop": make_agent(ledger)}) as runs:
+            await runs.start("shop", "Do it again.", run_id="r")
+
+    async with DurableRuns(database, {"shop": make_agent(ledger)}) as runs:
+        await runs.start("shop", "Do it.", run_id="r")
+        whole = count_rows(database)
+        at_point("runs.removed", lambda: run_elsewhere(start))
+        await runs.remove("r")
+
+    assert count_rows(database) == whole
+
+
 async def test_a_persons_runs_are_erased_and_only_digests_stay(
     database: str, ledger: Ledger
 ) -> None:
@@ -323,7 +404,8 @@ async def test_a_killed_removal_removes_runs_whole_or_not_at_all(
         assert process.stdout is not None
         await process.stdout.receive()
         await anyio.sleep(chance.uniform(0, 0.2))  # at any point of it
-        process.send_signal(signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it can have ended
+            process.send_signal(signal.SIGKILL)
         await process.wait()
         await until(partial(to_thread.run_sync, is_alone, database))  # a server ends what it began
         rows = count_rows(database)

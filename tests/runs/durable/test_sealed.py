@@ -19,6 +19,7 @@ from handrail.messages import ModelError, Reply, Request, ToolResults
 from handrail.permissions import Approvers, Edit
 from handrail.runs import Claimant, Codec, JournalError, JournalLine, RunQuery, open_runs, verify
 from handrail.runs._live.pieces import Piece, add_pieces, dump
+from handrail.runs._sealing.compression import decompress
 from handrail.runs._sealing.statements import SEALED
 from handrail.runs.durable import CallQueue, DurableRun, DurableRuns
 from handrail.runs.history import all_calls, read_history
@@ -178,7 +179,7 @@ def read_texts(database: str) -> Iterable[tuple[str, str, bytes]]:
                 columns = [one[0] for one in cursor.description]
                 for row in cursor:
                     yield from (
-                        (table, name, str(value).encode())
+                        (table, name, as_bytes(value))
                         for name, value in zip(columns, row, strict=True)
                     )
         return
@@ -191,9 +192,13 @@ def read_texts(database: str) -> Iterable[tuple[str, str, bytes]]:
             columns = [one.name for one in cursor.description or ()]
             for row in cursor:
                 yield from (
-                    (table, name, str(value).encode())
-                    for name, value in zip(columns, row, strict=True)
+                    (table, name, as_bytes(value)) for name, value in zip(columns, row, strict=True)
                 )
+
+
+def as_bytes(value: object) -> bytes:
+    """Return what a column has, as someone who knows our compression reads it."""
+    return (decompress(value) if isinstance(value, bytes) else str(value)).encode()
 
 
 async def test_no_text_is_in_the_database_and_all_are_read_with_the_key(database: str) -> None:

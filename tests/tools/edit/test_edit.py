@@ -144,7 +144,7 @@ Edited 'f', 2 replacements:
                 b"c\nc\nc\n",
             ),
             "only a list": (
-                "Edited 'f', line 1.\n[Note: edits: was read as old_string, new_string.]",
+                "Edited 'f', line 1.",
                 b"b\n",
             ),
             "empty, and a list": ("Edited 'f', line 1.", b"b\n"),
@@ -201,14 +201,8 @@ Not run: invalid arguments.
 - new_string: required, missing
 Fix these and call again.\
 """,
-            "too many": """\
-Not edited: pass at most 100 replacements.
-[Note: edits: was read as old_string, new_string, edits.]\
-""",
-            "one of them fails": """\
-Edit 2 of 2 failed, so none was applied. old_string is not in the file, and nothing is similar. Read the file again.
-[Note: edits: was read as old_string, new_string, edits.]\
-""",
+            "too many": "Not edited: pass at most 100 replacements.",
+            "one of them fails": "Edit 2 of 2 failed, so none was applied. old_string is not in the file, and nothing is similar. Read the file again.",
         }
     )
     assert {one[1] for one in told.values()} == {text.encode()}
@@ -267,10 +261,7 @@ def test_a_new_file_is_left_to_write(tmp_path: Path) -> None:
             "failed: old_string is empty. To insert text, pass a line next to it as old_string and repeat that line in new_string. To write the whole file, use write.",
             "denied: Not run: '../f' is outside the workspace. Use a path inside it.",
             "failed: 'f/x' uses a file as a folder.",
-            """\
-failed: 'new' does not exist. To create it, use write.
-[Note: edits: was read as old_string, new_string.]\
-""",
+            "failed: 'new' does not exist. To create it, use write.",
         ]
     )
 

@@ -328,10 +328,7 @@ async def test_the_folder_and_variables_last_until_a_restart(tmp_path: Path) -> 
 a
 [exit code 0, N s, folder a]\
 """,
-            """\
-The folder and variables of earlier commands were reset.
-[Note: restart: was read as restart, command.]\
-""",
+            "The folder and variables of earlier commands were reset.",
             """\
 gone
 root

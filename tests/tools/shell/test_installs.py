@@ -8,6 +8,8 @@ import socket
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,23 @@ def make_wheel(path: Path) -> bytes:
         )
         wheel.writestr(f"{about}/RECORD", "")
     return path.read_bytes()
+
+
+@contextmanager
+def serve_index(folder: Path) -> Iterator[Proxy]:
+    """The way to a package index on loopback, under a public name."""
+    page = f'<a href="/{WHEEL}">{WHEEL}</a>'.encode()
+    wheel = reply(make_wheel(folder / WHEEL), "application/octet-stream")
+    site = Site({"/simple/demo/": reply(page, "text/html"), f"/{WHEEL}": wheel})
+    proxy = Proxy(
+        [],
+        directory=folder / "p",
+        guard=Guard(resolver=lambda *_: [PUBLIC]),
+        connect=lambda *_: socket.create_connection(("127.0.0.1", site.port)),
+    )
+    yield proxy
+    proxy.close()
+    site.close()
 
 
 def make_environment(root: Path) -> None:
@@ -140,21 +159,11 @@ async def test_a_wheel_of_an_index_is_installed_with_one_question(
 ) -> None:
     use_uv(monkeypatch)
     make_environment(root)
-    page = f'<a href="/{WHEEL}">{WHEEL}</a>'.encode()
-    wheel = reply(make_wheel(root.parent / WHEEL), "application/octet-stream")
-    site = Site({"/simple/demo/": reply(page, "text/html"), f"/{WHEEL}": wheel})
-    proxy = Proxy(
-        [],
-        directory=root.parent / "p",
-        guard=Guard(resolver=lambda *_: [PUBLIC]),
-        connect=lambda *_: socket.create_connection(("127.0.0.1", site.port)),
-    )
-    stage = Stage(root, network=proxy)
-    index = "-i http://pub.test/simple"
-    said = await stage.run(f"uv pip install -q {index} demo 2>&1 | tail -n 5")
-    ran = await stage.run("python -m demo")
-    proxy.close()
-    site.close()
+    with serve_index(root.parent) as proxy:
+        stage = Stage(root, network=proxy)
+        index = "-i http://pub.test/simple"
+        said = await stage.run(f"uv pip install -q {index} demo 2>&1 | tail -n 5")
+        ran = await stage.run("python -m demo")
     assert (said, ran) == (
         "(no output)\n[exit code 0, N s]",
         "from the wheel\n[exit code 0, N s]",

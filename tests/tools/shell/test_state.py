@@ -73,10 +73,7 @@ a
 gone 1
 [exit code 0, N s, folder a b]\
 """,
-            """\
-The folder and variables of earlier commands were reset.
-[Note: restart: was read as restart, command.]\
-""",
+            "The folder and variables of earlier commands were reset.",
             """\
 gone
 back

@@ -11,8 +11,9 @@ from langgraph.errors import GraphInterrupt
 
 from handrail import Call, Result, Turn
 from handrail.adapters._calls.langchain import ToolRun, start_run, to_message
+from handrail.adapters._turns import find_asked, read_word
 from handrail.messages import TruncatedCall
-from handrail.permissions import Answer, Pending
+from handrail.permissions import Pending
 
 
 async def run_calls(
@@ -27,13 +28,15 @@ async def run_calls(
 
 
 async def answer_calls(
-    turn: Turn[Any], answers: Sequence[tuple[Pending, Answer | None]], config: RunnableConfig
+    turn: Turn[Any], words: Sequence[tuple[Pending, Any]], config: RunnableConfig
 ) -> list[Result]:
     """Answer requests, and return their calls' results. Callbacks are notified."""
-    calls = [pending.call for pending, _ in answers]
+    calls = [pending.call for pending, _ in words]
     runs = [await start_run(config, call) for call in calls]
-    for run, given in zip(runs, answers, strict=True):
-        run.context.run(turn.answer, *given)
+    turn.adopt(*[pending for pending, _ in words if pending.inner])
+    for run, (pending, word) in zip(runs, words, strict=True):
+        answer = read_word(word) if pending.questions else None
+        run.context.run(turn.answer, find_asked(pending), answer)
     return await _finish_all(turn, calls, runs)
 
 

@@ -1,4 +1,4 @@
-"""The state of a run while it runs."""
+"""A run's state while it runs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from handrail import Allow, Call, Result, Turn
 from handrail.agent._history.given_answers import GivenAnswer, bind_answers, select_answers
 from handrail.agent._history.state import (
     EarlyCall,
-    InnerRun,
     RunState,
     Spent,
     stopped_result,
     unknown_result,
-    without_answers,
 )
 from handrail.messages import Message, Prompt, Reply, ToolResults
 from handrail.permissions import Answer, Pending
 
 
 class Conversation:
-    """The messages, results and counts of a run, and prompts for the next turn.
+    """A run's messages, results and counts, and prompts for the next turn.
 
     A RunState is built on request: a short run builds only the last one.
     """
@@ -35,20 +33,19 @@ class Conversation:
         self.cost, self.before = state.cost, state.before
         self._inbox: list[Prompt] = [*state.inbox]
         self._discarded: list[EarlyCall] = [*state.discarded]
-        self._inner = dict(state.inner)
         self.shortened = state.shortened
         self._given = _find_answers(state, answers) if state.waiting else ()
         self._unused = state.answers
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """The answers to the calls that the run waited for, by the id of the request."""
+        """The answers to the calls the run waited for, by the request's id."""
         return {given.pending_id: given.answer for given in self._given}
 
     def take_answers(self) -> dict[str, Answer]:
         """Return the answers to use them now. Until there are results, the state has none.
 
-        A state that is saved while they are in use must not approve the same calls again.
+        A state saved while they are in use must not approve the same calls again.
         """
         self._unused = ()
         return self.answers
@@ -66,20 +63,14 @@ class Conversation:
             self.run_id,
             self.before,
             tuple(self._discarded),
-            self.inner_runs,
             self.shortened,
             self.cost,
             self._unused,
         )
 
     @property
-    def inner_runs(self) -> tuple[InnerRun, ...]:
-        """The sub-agents that wait for approval."""
-        return tuple([InnerRun(key, state) for key, state in self._inner.items()])
-
-    @property
     def spent(self) -> Spent:
-        """The turns, calls, tokens and cost of the run so far."""
+        """The run's turns, calls, tokens and cost so far."""
         return Spent(self.turns, self.calls, self.usage, self.cost)
 
     @property
@@ -102,15 +93,15 @@ class Conversation:
         self._inbox = []
 
     def add_reply(self, reply: Reply, calls: int) -> None:
-        """Add a reply with a number of complete calls."""
+        """Add a reply with this many complete calls."""
         self.messages.append(reply)
         self.turns += 1
         self.calls += calls
 
     def add_results(self, results: tuple[Result, ...], turn: Turn[Any]) -> ToolResults:
-        """Add the results of the last reply's calls. If some are pending, the run waits.
+        """Add results for the last reply's calls. If some are pending, the run waits.
 
-        Requests that were approved before their calls had to wait are not asked again. If a hook
+        Requests approved before their calls had to wait are not asked again. If a hook
         has ended the run, no call waits any more: an answer must not start one later.
         """
         if turn.stop_reason is not None:
@@ -119,53 +110,36 @@ class Conversation:
         open_ = [result.pending for result in results if result.pending is not None]
         pending = [request for outer in open_ for request in outer.requests]
         self.waiting = results if pending else ()
-        keys = {request.key for request in pending}
-        self._inner = {key: state for key, state in self._inner.items() if key in keys}
         self._unused = self._find_unused(pending, turn.approved) if pending else ()
         if not pending:
             self.messages.append(message)
         return message
 
     def _end(self, result: Result, reason: str) -> Result:
-        """Return a result that waits for nothing. A sub-agent may have done a part of its work."""
+        """Return a result that waits for nothing. A sub-agent may have done some work."""
         pending = result.pending
         if pending is None:
             return result
-        has_begun = pending.key in self._inner or pending.record
-        return unknown_result(pending.call) if has_begun else stopped_result(pending.call, reason)
+        return (
+            unknown_result(pending.call) if pending.record else stopped_result(pending.call, reason)
+        )
 
     def _find_unused(
         self, pending: Iterable[Pending], approved: Iterable[str]
     ) -> tuple[GivenAnswer, ...]:
-        """Return the answers to requests that are still open. A used answer has ended its own."""
+        """Return the answers to open requests. A used answer has ended its own."""
         new = bind_answers(dict.fromkeys(approved, Allow()), pending)
-        requests = RunState(waiting=self.waiting, inner=self.inner_runs).requests
-        return select_answers((*self._given, *new), requests)
-
-    def take_inner(self, key: str) -> RunState | None:
-        """Return the state of the sub-agent that waited inside a call, if there is one.
-
-        It stays until the call has its result: the run may end before. Its answers do not.
-        """
-        state = self._inner.get(key)
-        if state is not None:
-            self._inner[key] = without_answers(state)
-        return state
-
-    def put_inner(self, key: str, state: RunState) -> None:
-        """Keep the state of a sub-agent that waits inside a call."""
-        self._inner[key] = state
+        requests = RunState(waiting=self.waiting).requests
+        given = {one.pending_id: one for one in (*self._given, *new)}
+        return select_answers(given.values(), requests)
 
     def discard(self, calls: Iterable[tuple[Call, Result]]) -> None:
         """Record calls that started early and are in no reply."""
-        for call, result in calls:
-            self._discarded.append(EarlyCall(call, result))
-            if result.pending is not None:
-                self._inner.pop(result.pending.key, None)
+        self._discarded += [EarlyCall(*pair) for pair in calls]
 
 
 def _find_answers(state: RunState, new: Mapping[str, Answer]) -> tuple[GivenAnswer, ...]:
-    """Return the answers to the pending calls: those that the state has, and new ones."""
+    """Return the answers to the pending calls: those in the state, and new ones."""
     requests = state.requests
     given = (*select_answers(state.answers, requests), *bind_answers(new, requests))
     return tuple({one.pending_id: one for one in given}.values())

@@ -8,29 +8,25 @@ from typing import Any, NamedTuple, cast
 
 from handrail import Result
 from handrail.agent._history.codec import (
-    decode_inner,
     decode_message,
     decode_usage,
     dump_values,
     encode_message,
-    encode_state,
     encode_usage,
     parse_values,
 )
-from handrail.agent._history.state import InnerRun
 from handrail.messages import ModelError, Reply, Usage, read_result, write_result
 
 
 class TurnRecord(NamedTuple):
-    """The results of a turn, and the tokens and states of its sub-agents."""
+    """A turn's results, and the tokens of its sub-agents."""
 
     results: tuple[Result, ...]
     stop_reason: str | None
-    inner: tuple[InnerRun, ...]
     usage: Usage
     cost: Decimal
     approved: tuple[str, ...] = ()
-    """The ids of requests that were approved, and whose calls wait behind other ones."""
+    """The ids of approved requests whose calls wait behind other ones."""
 
 
 _ERROR_FIELDS = ("reason", "kind", "hint", "status", "code", "retry_after", "request_id")
@@ -48,7 +44,7 @@ def dump_error(error: ModelError) -> str:
 
 
 def load_reply(text: str) -> Reply:
-    """Return a recorded reply. Raises the ModelError that was recorded in its place."""
+    """Return a recorded reply. Raises the ModelError recorded in its place."""
     plain: dict[str, Any] = json.loads(text)
     if "error" not in plain:
         return cast("Reply", decode_message(plain))
@@ -64,7 +60,6 @@ def dump_turn(record: TurnRecord) -> str:
         {
             "results": [write_result(result) for result in record.results],
             "stop_reason": record.stop_reason,
-            "inner": [[key, encode_state(state)] for key, state in record.inner],
             "usage": encode_usage(record.usage),
             "cost": str(record.cost),
             "approved": record.approved,
@@ -78,7 +73,6 @@ def load_turn(text: str) -> TurnRecord:
     return TurnRecord(
         tuple(read_result(item) for item in plain["results"]),
         plain["stop_reason"],
-        tuple(decode_inner(item) for item in plain["inner"]),
         decode_usage(plain["usage"]),
         Decimal(plain["cost"]),
         tuple(plain.get("approved", ())),

@@ -1,35 +1,23 @@
-"""Find the run that a call belongs to: a sub-agent works for it."""
+"""Find the run a call belongs to: a sub-agent works for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Protocol
 
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._loop.events import RunEvent
 from handrail.agent._loop.spending import Spending
-from handrail.permissions import Answer, Approver
 
 
 class LiveRun(Protocol):
-    """The part of a run that its sub-agents use."""
+    """The part of a run its sub-agents use."""
 
     talk: Conversation
     spending: Spending
 
-    @property
-    def answers(self) -> Mapping[str, Answer]:
-        """The answers to the calls that the run waited for."""
-        ...
-
-    @property
-    def approver(self) -> Approver | None:
-        """The function that answers the questions of the run, if there is one."""
-        ...
-
     def emit(self, event: RunEvent) -> None:
-        """Tell the listener of an event."""
+        """Tell the listener about an event."""
         ...
 
 
@@ -37,13 +25,13 @@ _CURRENT: ContextVar[LiveRun | None] = ContextVar("handrail_run", default=None)
 
 
 def set_run(run: LiveRun | None) -> LiveRun | None:
-    """Make a run known to the calls that it starts. Returns the run that was known before."""
+    """Make a run known to the calls it starts. Returns the run known before."""
     outer = _CURRENT.get()
     _CURRENT.set(run)
     return outer
 
 
 def find_run(run_id: str) -> LiveRun | None:
-    """Return the run that this call belongs to. Inside its tools, other calls have another id."""
+    """Return the run this call belongs to. Inside its tools, other calls have another id."""
     run = _CURRENT.get()
     return run if run is not None and run.talk.run_id == run_id else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handrail import Allow, Deny, HandrailError, Toolset
 from handrail.agent import Agent, Limits, Notice, read_instructions
@@ -13,10 +13,13 @@ from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import Settings
 from handrail.cli._project.kit import CODING, Kit
 from handrail.cli._project.trusted import make_trust_check
-from handrail.coding import Explorer, SystemPrompt, add_agent_tools
+from handrail.coding import SystemPrompt
 from handrail.permissions import Answer
 from handrail.runs.record import read_saved_answer
-from handrail.tools import AnswerQuestion
+
+if TYPE_CHECKING:
+    from handrail.coding import Explorer
+    from handrail.tools import AnswerQuestion
 
 
 def all_tools(kit: Kit, explorer: Explorer, ask: AnswerQuestion | None) -> Toolset:
@@ -29,6 +32,8 @@ def all_tools(kit: Kit, explorer: Explorer, ask: AnswerQuestion | None) -> Tools
         raise Halt(str(error), code="tools", hint=hint) from None
     if CODING not in settings["tools"]:
         return tools
+    from handrail.coding import add_agent_tools  # loads the coding tools
+
     return add_agent_tools(
         tools,
         workspace=kit.workspace,

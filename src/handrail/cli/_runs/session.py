@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import count
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from anyio import to_thread
@@ -52,7 +52,9 @@ from handrail.runs import JournalError
 from handrail.runs.lines import prompt_line, reply_line
 from handrail.runs.record import record_events
 from handrail.runs.statuses import CANCELLED, FAILED, INTERRUPTED, RUNNING, translate_stop
-from handrail.tools import AnswerQuestion
+
+if TYPE_CHECKING:
+    from handrail.tools import AnswerQuestion
 
 OnExecutorEvent: TypeAlias = Callable[[Event], None]
 """Gets each event of the executor shortly after it happened. It must not block."""
@@ -195,7 +197,6 @@ class Session:
             waiting=(),
             inbox=(),
             discarded=(),
-            inner=(),
             answers=(),
             shortened=kept,
         )

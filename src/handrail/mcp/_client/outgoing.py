@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from handrail import Context, Json
 
 
-class Heard(Protocol):
+class Listener(Protocol):
     """Progress callback for a call."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
@@ -23,7 +23,7 @@ class Outgoing(NamedTuple):
 
     name: str
     args: dict[str, Json]
-    heard: Heard
+    heard: Listener
     context: Context
     repeatable: bool
     kind: Kind = "call"

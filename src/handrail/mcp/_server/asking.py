@@ -91,9 +91,8 @@ def ask(pending: Pending) -> types.InputRequiredResult:
 
 def list_questions(pending: Pending) -> dict[str, Pending]:
     """Return what a person must answer about a call, or about the calls inside it."""
-    asked = [one for one in pending.requests if one.kind != "waiting"]
     keys = (f"{QUESTION}-{number}" if number else QUESTION for number in count())
-    return dict(zip(keys, asked, strict=False))
+    return dict(zip(keys, pending.questions, strict=False))
 
 
 def read_answer(response: object, pending: Pending) -> Answer:

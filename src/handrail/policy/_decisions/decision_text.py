@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from handrail import Access, Ask
-from handrail.permissions import Grade
+from handrail.permissions import Approvers, Grade
 from handrail.policy._consequences.consequences import IN_EVERY_MODE, find_consequences
 from handrail.policy._consequences.grades import grade_parts
 from handrail.policy._consequences.table import REASONS
@@ -24,6 +25,7 @@ from handrail.policy._decisions.opinions import (
 from handrail.policy._decisions.wording import describe_accesses, quote_command
 from handrail.policy._rules.mode import Mode
 from handrail.policy._rules.shell_command import MatchedCommand, ShellCommand
+from handrail.sources import describe_sources
 
 _USUAL_SHELL = "bash"
 _MAX_QUOTED_CHARS = 200
@@ -47,6 +49,25 @@ def format_question(tool: str, accesses: Sequence[Access], opinion: Opinion) -> 
     is_sole = len({access.resource for access in accesses}) <= 1
     action = describe_accesses(accesses) if accesses else "run"
     return f"Allow `{tool}` to {action}?{_format_note(opinion, is_sole=is_sole)}"
+
+
+def ask_about_call(tool: str, accesses: Sequence[Access], opinion: Opinion) -> Ask:
+    """Return the question about a call, with who named the values that a rule asks about."""
+    lines = (format_question(tool, accesses, opinion), *describe_sources(opinion.sources))
+    asked = Ask("\n".join(lines), opinion.origin, opinion.once, approvers=opinion.approvers)
+    return replace(asked, review=opinion.review)
+
+
+def first_opinion(opinions: Sequence[Opinion]) -> Opinion:
+    """Return the deciding opinion. If it asks, every rule that asks says who may answer."""
+    first = opinions[0]
+    asks = [opinion.approvers for opinion in opinions if opinion.verdict == "ask"]
+    about = [one for opinion in opinions if opinion.verdict == "ask" for one in opinion.sources]
+    may_review = all(one.review for one in opinions if one.verdict == "ask")
+    approvers = reduce(Approvers.__or__, asks, first.approvers)
+    sources = tuple(dict.fromkeys(about)) if first.verdict == "ask" else ()
+    once = first.once or any(one.once for one in opinions if one.verdict == "ask" and one.sources)
+    return first._replace(approvers=approvers, sources=sources, review=may_review, once=once)
 
 
 def describe_consequence(command: ShellCommand, parts: Sequence[MatchedCommand], mode: Mode) -> str:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from functools import reduce
 from typing import Any, NamedTuple
 
 from handrail import READ, WRITE, Access, Effect
@@ -35,6 +34,7 @@ from handrail.policy._rules.shell_command import (
     paths_in,
     read_known_values,
 )
+from handrail.sources import ValueSource
 
 PROTECTED = Origin("protected paths", kind="built-in")
 CATASTROPHIC = Origin("catastrophic commands", kind="built-in")
@@ -70,6 +70,10 @@ class Opinion(NamedTuple):
     text: str = ""
     approvers: Approvers = Approvers()
     """Who may answer an ask."""
+    sources: tuple[ValueSource, ...] = ()
+    """The sources that the rule is about, and those of the person."""
+    review: bool = False
+    """For an ask: whether a second model may answer it."""
 
     @property
     def rank(self) -> tuple[int, int, str, str]:
@@ -116,14 +120,7 @@ def opinion_of(rule: Rule, about: str = "") -> Opinion:
     opinion = Opinion(
         rule.decide, rule.level, rule.origin, rule.reason, about, rule.once, rule.text
     )
-    return opinion._replace(approvers=rule.approvers)
-
-
-def first_opinion(opinions: Sequence[Opinion]) -> Opinion:
-    """Return the deciding opinion. If it asks, every rule that asks says who may answer."""
-    first = opinions[0]
-    asks = [opinion.approvers for opinion in opinions if opinion.verdict == "ask"]
-    return first._replace(approvers=reduce(Approvers.__or__, asks, first.approvers))
+    return opinion._replace(approvers=rule.approvers, review=rule.review)
 
 
 def is_answerable(opinion: Opinion) -> bool:

@@ -12,15 +12,16 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from handrail import Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Effect, Spec
+from handrail import Access, Allow, Call, CheckedCall, Decision, Deny, Effect, Spec
 from handrail.permissions import Matched, Origin
 from handrail.policy._consequences.consequences import find_computed
 from handrail.policy._decisions import hosts
 from handrail.policy._decisions.decision_text import (
+    ask_about_call,
     ask_about_command,
     describe_consequence,
+    first_opinion,
     format_denial,
-    format_question,
 )
 from handrail.policy._decisions.foresight import Foresight
 from handrail.policy._decisions.opinions import (
@@ -35,7 +36,6 @@ from handrail.policy._decisions.opinions import (
     command_allowances,
     command_objections,
     command_safeguards,
-    first_opinion,
     git_objections,
     is_answerable,
     is_read_only,
@@ -60,6 +60,7 @@ from handrail.policy._rules.mode import Mode, check_available
 from handrail.policy._rules.parse import parse
 from handrail.policy._rules.rule import Level, Rule
 from handrail.policy._rules.shell_command import ShellCommand, Usable, read_shell_command
+from handrail.policy._rules.source import SourceRules
 
 _MAX_REMEMBERED = 4096
 _NOT_SIMPLE = "it is not a simple command, so only a rule about the whole line can allow it"
@@ -73,14 +74,15 @@ class Rulebook:
     mode. ``protected`` adds files and folders whose changes need approval in every mode. Commands
     start in ``workspace``. Hooks and settings that git's settings name there are protected. A
     command that reads a whole folder needs approval if a rule asks about a file in it. Set
-    ``hides_files`` if the sandbox hides such files, because it has ``find_restricted``.
+    ``hides_files`` if the sandbox hides such files, because it has ``find_restricted``. Set
+    ``sources`` to ask about names that neither you nor your systems gave, and about commands.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
         self,
         rules: Iterable[Rule] = (),
         *,
-        mode: Mode | str = Mode.ASK,
+        mode: Mode | str | None = None,
         sandboxed: bool = False,
         refusal: str = "",
         problems: Iterable[RuleProblem] = (),
@@ -91,18 +93,18 @@ class Rulebook:
         root: bool | None = None,
         ceiling: Mode | str = Mode.OPEN,
         clock: Callable[[], float] = time.time,
+        sources: SourceRules = False,
     ) -> None:
-        self.rules = tuple(sorted(rules, key=lambda rule: rule.rank))
-        self._mode = Mode.of(mode)
-        self._sandboxed = sandboxed
-        self._hides_files = hides_files
+        every = (*rules, *ToolRules.find_ready(sources, alone=mode is None))
+        self.rules = tuple(sorted(every, key=lambda rule: rule.rank))
+        self._mode = Mode.of(mode or Mode.ASK)
+        self._sandboxed, self._hides_files = sandboxed, hides_files
         self._refusal = refusal  # why every call is denied, if rules could not be read
-        unnamed = (RuleProblem("invalid", refusal),) if refusal else ()
-        self.problems: tuple[RuleProblem, ...] = tuple(problems) or unnamed
+        self.problems = tuple(problems) or ((RuleProblem("invalid", refusal),) if refusal else ())
         """Problems with rule files, for the people who run the application."""
         self._shell = frozenset(shell)
         self._protected = ProtectedFiles(workspace, protected)
-        self._workspace = workspace or "."
+        self._workspace, self._has_workspace = workspace or ".", workspace is not None
         self._folders = spell_folder(workspace)  # the absolute paths of the workspace
         self._files = WorkspaceFiles(self._workspace, self._find_hidden if hides_files else None)
         self._read = partial(ReadCommand.of, folders=self._folders, files=self._files)
@@ -120,7 +122,8 @@ class Rulebook:
     def from_toml(cls, text: str, *, file: str = "rules.toml", **options: Any) -> Rulebook:
         """Make a policy from the text of a rule file. ``mode`` overrides the file's mode."""
         read = parse(text, file=file, level=Level.USER)
-        return cls(read.rules, **options | {"mode": options.get("mode", read.mode or Mode.ASK)})
+        usual = {"mode": read.mode or Mode.ASK, "sources": read.sources}
+        return cls(read.rules, **usual | options)
 
     @property
     def mode(self) -> Mode:
@@ -165,8 +168,8 @@ class Rulebook:
     def allowing(self, tool: str) -> tuple[Rule, ...]:
         """Return the rules that currently allow calls of a tool with any arguments."""
         now = self._now()
-        found = [rule for rule in self.rules if rule.is_active(now) and rule.names(tool)]
-        return tuple(rule for rule in found if rule.decide == "allow" and not rule.args)
+        found = (rule for rule in self.rules if rule.decide == "allow" and rule.is_active(now))
+        return tuple(rule for rule in found if rule.names(tool) and not rule.args)
 
     def unreachable_rules(self, specs: Iterable[Spec] = ()) -> tuple[UnreachableRule, ...]:
         """Return rules that can never decide a call. With specs, also those for unknown tools."""
@@ -191,16 +194,16 @@ class Rulebook:
         """Decide a call."""
         spec, accesses = call.spec, call.accesses
         tool = self._tool_rules(spec)
-        lasting = len(accesses) == 1 and not self._protected.depends_on_disk(accesses[0])
-        if lasting and (known := tool.remembered) is not None:
+        known = tool.remembered if len(accesses) == 1 else None
+        if known is not None and not self._protected.depends_on_disk(accesses[0]):
             (access,) = accesses
             decision = (remembered := known[access.verb]).get(access.resource)
             if decision is None:
-                decision = self._decide(call.call, tool, accesses)
+                decision = self._decide(call, tool)
                 if len(remembered) < _MAX_REMEMBERED:
                     remembered[access.resource] = decision
             return decision
-        return self._decide(call.call, tool, accesses)
+        return self._decide(call, tool)
 
     def is_quick(self, call: CheckedCall) -> bool:
         """Return whether a call can be decided in the event loop: no command, and little text."""
@@ -208,8 +211,7 @@ class Rulebook:
 
     def explain(self, call: CheckedCall) -> tuple[Matched, ...]:
         """Return every rule that matches a call, the deciding one first."""
-        opinions = self._opinions(call.call, self._tool_rules(call.spec), call.accesses)
-        return tuple(opinion.matched for opinion in opinions)
+        return tuple(one.matched for one in self._opinions(call, self._tool_rules(call.spec)))
 
     def never(self, spec: Spec) -> bool:
         """Return whether every call of a tool is denied, if it touches what its effect says."""
@@ -224,7 +226,8 @@ class Rulebook:
         if accesses is None or self._tool_rules(spec).shell:
             return self._foresight.asks_always(spec)
         tool = self._foresight.find_lenient(spec)
-        return self._opinions(Call(spec.name, "{}"), tool, accesses)[0].verdict != "allow"
+        call = CheckedCall.recorded(Call(spec.name, "{}"), spec, accesses)
+        return self._opinions(call, tool)[0].verdict != "allow"
 
     @property
     def _foresight(self) -> Foresight:
@@ -264,48 +267,48 @@ class Rulebook:
         return {path for path, kind in self.find_restricted().items() if kind == "hidden"}
 
     def _rule_files(self) -> RuleFiles:
-        rules, known = self.rules, self._known_files
-        if known is None or known.rules is not rules:
-            known = self._known_files = RuleFiles(rules, self._shell)
-        return known
+        if self._known_files is None or self._known_files.rules is not self.rules:
+            self._known_files = RuleFiles(self.rules, self._shell)
+        return self._known_files
 
     def _tool_rules(self, spec: Spec) -> ToolRules:
         indexed = self._tools.get(spec.name)
         if indexed is not None and indexed.spec is spec:
             return indexed
-        with self._lock:
-            # A change of rules replaces the dictionary, and this entry with it.
+        with self._lock:  # a change of rules replaces the dictionary, and this entry with it
             rules, tools = self.rules, self._tools
         timeless = all(rule.expires is None for rule in rules)
         shell = spec.name in self._shell or SHELL_TAG in spec.tags
         tool = tools[spec.name] = ToolRules(spec, rules, shell=shell, timeless=timeless)
         return tool
 
-    def _decide(self, call: Call, tool: ToolRules, accesses: tuple[Access, ...]) -> Decision:
-        first = first_opinion(self._opinions(call, tool, accesses))
+    def _decide(self, call: CheckedCall, tool: ToolRules) -> Decision:
+        first, accesses = first_opinion(self._opinions(call, tool)), call.accesses
         if first.verdict == "allow":
             return Allow(first.origin)
         if first.verdict == "deny":
             return Deny(format_denial(first), first.origin)
-        name, text = tool.spec.name, tool.read_command(call)
+        name, text = tool.spec.name, tool.read_command(call.call)
         if text is None:
-            question = format_question(name, accesses, first)
-            return Ask(question, first.origin, first.once, approvers=first.approvers)
-        usable = partial(self._is_usable, now=self._now(), args=tool.read_args(call))
+            return ask_about_call(name, accesses, first)
+        usable = partial(self._is_usable, now=self._now(), args=tool.read_args(call.call))
         read = self._read(read_shell_command(text), tool.commands, usable)
         return ask_about_command(name, read, accesses, first, sandboxed=self._sandboxed)
 
-    def _opinions(self, call: Call, tool: ToolRules, accesses: Sequence[Access]) -> list[Opinion]:
+    def _opinions(self, call: CheckedCall, tool: ToolRules) -> list[Opinion]:
         """Return all opinions, the deciding one first."""
         if self._refusal:
             return [Opinion("deny", Level.BUILT_IN, UNREADABLE, self._refusal)]
-        args = tool.read_args(call)
-        text = tool.read_command(call)
+        args, accesses = tool.read_args(call.call), call.accesses
+        usable = partial(self._is_usable, now=self._now(), args=args)
+        more = tool.object_to_sources(call, usable, in_workspace=self._has_workspace)
+        text = tool.read_command(call.call)
         if text is not None:
-            return self._opinions_on_command(tool, read_shell_command(text), args, accesses)
+            read = self._read(read_shell_command(text), tool.commands, usable)
+            return self._opinions_on_command(tool, read, call, more)
         rules = self._drop_expired(tool.rules.candidates(accesses))
         wide = {} if tool.filtered else self._drop_expired(tool.rules.candidates_below(accesses))
-        opinions = [*path_safeguards(accesses, self._protected), *objections(rules, args)]
+        opinions = [*more, *path_safeguards(accesses, self._protected), *objections(rules, args)]
         opinions += possible_objections(wide, args)
         if tool.shell:
             reason = "the call has no `command` to check"
@@ -317,14 +320,10 @@ class Rulebook:
         return add_mode_opinion([*opinions, *allowed], effect, self._mode)
 
     def _opinions_on_command(
-        self,
-        tool: ToolRules,
-        command: ShellCommand,
-        args: Mapping[str, Any],
-        accesses: Sequence[Access],
+        self, tool: ToolRules, read: ReadCommand, call: CheckedCall, more: Sequence[Opinion]
     ) -> list[Opinion]:
+        args, accesses = tool.read_args(call.call), call.accesses
         usable = partial(self._is_usable, now=self._now(), args=args)
-        read = self._read(command, tool.commands, usable)
         command, matched = read.command, read.matched
         sent = hosts.with_sending(accesses)
         opinions = self._objections_to_command(tool, read, args, sent, usable=usable)
@@ -345,7 +344,7 @@ class Rulebook:
             unclear = unclear or _NOT_SIMPLE
             opinions.append(Opinion("ask", Level.BUILT_IN, COMPUTED, unclear, once=True))
         says = partial(add_mode_opinion, caused=caused, sandboxed=self._sandboxed)
-        return says([*opinions, *allowed], effect, self._mode, reason=caused or unclear)
+        return says([*more, *opinions, *allowed], effect, self._mode, reason=caused or unclear)
 
     def _is_usable(self, rule: Rule, *, now: datetime, args: Mapping[str, Any] = NO_ARGS) -> bool:
         """Return whether a rule applies to a command with these arguments."""

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from handrail import Call, CheckedCall, Decision, Effect, Spec
 from handrail._support import is_table
+from handrail.permissions import Origin
+from handrail.policy._decisions.opinions import Opinion, opinion_of
 from handrail.policy._decisions.recursion import GuardedFiles
 from handrail.policy._rules.index import AccessIndex, CommandIndex
-from handrail.policy._rules.rule import Rule
+from handrail.policy._rules.parse import parse
+from handrail.policy._rules.rule import Level, Rule
+from handrail.policy._rules.shell_command import Usable
+from handrail.policy._rules.source import SourceRules, drop_workspace_files
+from handrail.sources import ValueSource
 
 SHELL_TAG = "shell"
 """A tool with this tag runs its argument ``command`` in a shell."""
@@ -33,6 +41,7 @@ class ToolRules:
     """The rules that concern one tool, indexed once."""
 
     __slots__ = (
+        "by_source",
         "commands",
         "defaults",
         "denies",
@@ -52,6 +61,9 @@ class ToolRules:
             for rule in rules
             if (shell or not (rule.commands or rule.line)) and rule.concerns(spec)
         ]
+        self.by_source = [rule for rule in mine if rule.source]
+        """Rules about who named the values of a call."""
+        mine = [rule for rule in mine if not rule.source]
         self.spec = spec
         self.shell = shell
         self.filtered = spec.effect == Effect.READ and FILTERED_TAG in spec.tags
@@ -67,18 +79,46 @@ class ToolRules:
             if is_table(about) and "default" in about
         }
         """The defaults of arguments."""
-        self.denies = any(rule.decide == "deny" for rule in mine)
-        self.needs_args = any(rule.args for rule in mine)
-        by_access = timeless and not shell and not self.needs_args
+        self.denies = any(rule.decide == "deny" for rule in (*mine, *self.by_source))
+        self.needs_args = any(rule.args for rule in (*mine, *self.by_source))
+        by_access = timeless and not (shell or self.needs_args or self.by_source)
         self.remembered: tuple[dict[str, Decision], ...] | None = None
         """Decisions by verb and resource, if they depend on nothing else."""
         if by_access:
             self.remembered = ({}, {}, {}, {})
 
+    @staticmethod
+    def find_ready(wanted: SourceRules, *, alone: bool) -> tuple[Rule, ...]:
+        """Return the ready rules about sources: with an allow for other calls if they are alone."""
+        return _read_ready(wanted, alone=alone)
+
     def is_quick(self, call: CheckedCall) -> bool:
         """Return whether a call has no command to read, and little text."""
         is_short = len(call.parsed.text) <= _MAX_QUICK_CHARS
         return is_short and not self.shell and len(call.accesses) <= _MAX_QUICK_ACCESSES
+
+    def object_to_sources(
+        self, call: CheckedCall, usable: Usable, *, in_workspace: bool
+    ) -> list[Opinion]:
+        """Return denies and asks because of who named the values of a call.
+
+        In a workspace, its files are material to work on, no matter who named them.
+        """
+        rules = [rule for rule in self.by_source if usable(rule)]
+        if not rules:
+            return []
+        sources, after = call.sources, call.after
+        if in_workspace:
+            sources = drop_workspace_files(sources, call)
+        opinions: list[Opinion] = []
+        for rule in rules:
+            found = rule.source.find(sources, rule.touches)
+            nothing = rule.source.kind == "none" and not sources
+            is_met = bool(found) or nothing or (not rule.source.kind and rule.meets(call.accesses))
+            if is_met and rule.source.after <= after.keys():
+                read = tuple(after[kind] for kind in sorted(rule.source.after))
+                opinions.append(_source_opinion(rule, found, sources, read))
+        return opinions
 
     def read_args(self, call: Call) -> Mapping[str, Any]:
         """Return the arguments of a call with their defaults, if a rule needs them."""
@@ -92,6 +132,38 @@ class ToolRules:
         return command if isinstance(command, str) else None
 
 
+def _source_opinion(
+    rule: Rule, found: Sequence[ValueSource], every: Sequence[ValueSource], after: Sequence[str]
+) -> Opinion:
+    opinion = opinion_of(rule)
+    if after and not found:
+        opinion = opinion._replace(reason=f"{rule.reason}: {', '.join(after)}".removeprefix(": "))
+    named = [one for one in every if one.kind == "person" and not one.is_link] if found else []
+    return opinion._replace(sources=(*named, *found))
+
+
 def _read_args(call: Call) -> Mapping[str, Any]:
     args: Any = json.loads(str(call.args) or "{}")  # a checked call has them as text
     return args if is_table(args) else NO_ARGS
+
+
+_OTHERS = Origin("sources: other calls", kind="built-in")
+_EFFECTS = frozenset(Effect)
+_FILES = ("sources.toml", "sources_strict.toml")
+
+
+@cache
+def _read_ready(wanted: SourceRules, *, alone: bool) -> tuple[Rule, ...]:
+    """Return the ready rules about sources. Their examples are checked by tests.
+
+    If they are ``alone``, they allow what they do not ask about, except for shell commands.
+    """
+    if not wanted:
+        return ()
+    rules: list[Rule] = []
+    for file in _FILES if wanted == "strict" else _FILES[:1]:
+        text = files("handrail.policy").joinpath(file).read_text(encoding="utf-8")
+        rules += parse(text, file=file, level=Level.BUILT_IN, check=False).rules
+    if alone:
+        rules.append(Rule(decide="allow", origin=_OTHERS, level=Level.BUILT_IN, effects=_EFFECTS))
+    return tuple(rules)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
@@ -15,12 +15,16 @@ from handrail._support import is_list, is_table
 from handrail.permissions import Origin, Verdict
 from handrail.policy._rules.approvers import APPROVER_KEYS, read_approvers
 from handrail.policy._rules.command import Command, parse_flag, parse_operand
+from handrail.policy._rules.conditions import format_got, read_conditions
 from handrail.policy._rules.errors import InvalidRule
 from handrail.policy._rules.examples import check_examples, parse_access
-from handrail.policy._rules.glob import name_glob, path_glob
 from handrail.policy._rules.mode import Mode
-from handrail.policy._rules.regex import compile_regex
-from handrail.policy._rules.rule import Condition, Example, Level, Rule, Touch
+from handrail.policy._rules.rule import Example, Level, Rule, Touch
+from handrail.policy._rules.source import (
+    SourceRules,
+    read_source_match,
+    read_source_rules,
+)
 from handrail.policy._rules.toml_text import format_value, rule_text
 from handrail.policy._rules.touch import parse_effect, parse_touch
 from handrail.policy._shell.wrappers import program_name
@@ -29,7 +33,7 @@ _HEADER = re.compile(r"""^[ \t]*\[\[[ \t]*(["']?)rule\1[ \t]*\]\]""", re.MULTILI
 _KEYS = {
     "decide", "id", "reason", "tools", "tags", "effects", "access", "command", "flags", "operands",
     "getopt", "read_only", "without_cd", "recursive", "args", "expires", "once", "match",
-    "not_match", "line", "sandboxed", *APPROVER_KEYS,
+    "not_match", "line", "sandboxed", "source", "links", "after", "review", *APPROVER_KEYS,
 }  # fmt: skip
 """Keys by their names in the first rule files."""
 _COMMAND_KEYS = ("flags", "operands", "getopt", "read_only", "without_cd", "recursive")
@@ -38,7 +42,6 @@ _EXAMPLES = ("match", "not_match")
 _ANY = "any"
 _ALL = "*"
 _MAX_HEADLINE_CHARS = 60
-_MAX_SHOWN_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class RuleFile:
 
     rules: tuple[Rule, ...]
     mode: Mode | None = None
+    sources: SourceRules = False
+    """Whether the ready rules about sources apply."""
 
 
 def parse(text: str, *, file: str, level: Level, check: bool = True) -> RuleFile:
@@ -73,9 +78,10 @@ def _parse_rules(text: str, *, file: str, level: Level) -> RuleFile:
     except (ValueError, RecursionError) as error:
         raise InvalidRule(f"invalid TOML: {error}", file=file) from None
     try:
-        _check_keys(data, {"version", "mode", "rule"})
+        _check_keys(data, {"version", "mode", "rule", "sources"})
         _check_version(data.get("version", 1))
         mode = Mode.of(str(data["mode"])) if "mode" in data else None
+        sources = read_source_rules(data.get("sources", False))
         tables = data.get("rule", [])
         lines = _rule_lines(text, tables)
     except InvalidRule as error:
@@ -88,7 +94,7 @@ def _parse_rules(text: str, *, file: str, level: Level) -> RuleFile:
             rules.append(_read_rule(table, origin, level))
         except InvalidRule as error:
             raise error.at(file, line) from None
-    return RuleFile(tuple(rules), mode)
+    return RuleFile(tuple(rules), mode, sources)
 
 
 def _check_version(version: object) -> None:
@@ -119,7 +125,7 @@ def _read_rule(table: Mapping[str, Any], origin: Origin, level: Level) -> Rule:
     _check_keys(table, _KEYS)
     decide = _VERDICTS.get(str(table.get("decide")))
     if decide is None:
-        got = _got(table["decide"]) if "decide" in table else "but the rule has none"
+        got = format_got(table["decide"]) if "decide" in table else "but the rule has none"
         raise InvalidRule(f"decide must be 'allow', 'ask' or 'deny', {got}")
     rule = Rule(
         decide=decide,
@@ -133,10 +139,12 @@ def _read_rule(table: Mapping[str, Any], origin: Origin, level: Level) -> Rule:
         commands=_read_commands(table, decide),
         line=_get_text(table, "line"),
         sandboxed=_get_switch(table, "sandboxed"),
-        args=_read_conditions(table["args"]) if "args" in table else {},
+        args=read_conditions(table["args"]) if "args" in table else {},
         expires=_read_expiry(table.get("expires")),
         once=_get_switch(table, "once") or any(key in table for key in APPROVER_KEYS),
         approvers=read_approvers(table),
+        source=read_source_match(table),
+        review=_get_switch(table, "review"),
         text=_canonical_text(table),
         examples=tuple(
             (_read_example(example), wanted)
@@ -151,14 +159,14 @@ def _read_rule(table: Mapping[str, Any], origin: Origin, level: Level) -> Rule:
 def _check_combination(rule: Rule, table: Mapping[str, Any]) -> None:
     """Raise InvalidRule if a rule has keys that do not belong together."""
     matching = (rule.tools, rule.tags, rule.effects, rule.touches, rule.commands, rule.args)
-    if not (any(matching) or rule.line):
+    if not (any(matching) or rule.line or rule.source):
         raise InvalidRule(
             "the rule matches nothing; add tools, tags, effects, access, command, line or args"
         )
     if "line" in table and not rule.line.strip():
         raise InvalidRule("line is empty; add a value or remove the key")
-    for key in ("once", *APPROVER_KEYS):
-        if rule.once and rule.decide != "ask" and key in table:
+    for key in ("once", "review", *APPROVER_KEYS):
+        if (rule.once or rule.review) and rule.decide != "ask" and key in table:
             raise InvalidRule(f"{key} is only for a rule with decide = 'ask'; remove it")
     if (rule.line or rule.sandboxed) and rule.decide != "allow":
         raise InvalidRule("line and sandboxed are only for a rule with decide = 'allow'")
@@ -172,7 +180,17 @@ def _headline(rule: Rule, table: Mapping[str, Any]) -> str:
     """Return a name for a rule without an id."""
     named = next(
         key
-        for key in ("command", "line", "access", "tools", "tags", "effects", "args")
+        for key in (
+            "command",
+            "line",
+            "access",
+            "tools",
+            "tags",
+            "effects",
+            "args",
+            "source",
+            "after",
+        )
         if table.get(key)
     )
     value = table[named]
@@ -248,58 +266,6 @@ def _read_words(given: Any, decide: Verdict) -> list[tuple[str, ...]]:
     ]  # a deny or an ask applies to a program at any path
 
 
-def _read_conditions(table: object) -> dict[str, Condition]:
-    if not is_table(table):
-        raise InvalidRule(f"args must be a table, {_got(table)}")
-    if not table:
-        raise InvalidRule("args is empty; add a value or remove the key")
-    return {name: _read_condition(name, wanted) for name, wanted in table.items()}
-
-
-def _read_condition(name: str, wanted: Any) -> Condition:
-    if not is_table(wanted):
-        return lambda value: _is_same(value, wanted)
-    tests = [_read_test(name, str(kind), bound) for kind, bound in wanted.items()]
-    return lambda value: all(test(value) for test in tests)
-
-
-def _read_test(name: str, kind: str, bound: Any) -> Condition:
-    text: dict[str, Callable[[str], Callable[[str], bool]]] = {
-        "glob": path_glob,
-        "like": name_glob,
-        "regex": compile_regex,
-    }
-    numbers: dict[str, Callable[[Any, Any], bool]] = {
-        "min": lambda value, limit: value >= limit,
-        "max": lambda value, limit: value <= limit,
-        "above": lambda value, limit: value > limit,
-        "below": lambda value, limit: value < limit,
-    }
-    if kind in text and isinstance(bound, str):
-        fits = text[kind](bound)
-        return lambda value: isinstance(value, str) and fits(value)
-    if kind in numbers and _is_number(bound):
-        compare = numbers[kind]
-        return lambda value: _is_number(value) and compare(value, bound)
-    if kind == "in" and is_list(bound):
-        return lambda value: any(_is_same(value, choice) for choice in bound)
-    raise InvalidRule(
-        f"args.{name}: invalid condition {kind} = {format_value(bound)}; write a value, or a table "
-        "with glob, like, regex, in, min, max, above or below"
-    )
-
-
-def _is_same(value: Any, wanted: Any) -> bool:
-    """Return whether two JSON values are equal: 5 equals 5.0, but true is not a number."""
-    return value == wanted and (
-        type(value) is type(wanted) or (_is_number(value) and _is_number(wanted))
-    )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _read_expiry(value: Any) -> datetime | None:
     if value is None:
         return None
@@ -307,7 +273,7 @@ def _read_expiry(value: Any) -> datetime | None:
         return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    raise InvalidRule(f"expires must be a date or a date-time, as 2027-01-31, {_got(value)}")
+    raise InvalidRule(f"expires must be a date or a date-time, as 2027-01-31, {format_got(value)}")
 
 
 def _read_example(given: Any) -> Example:
@@ -320,12 +286,12 @@ def _read_example(given: Any) -> Example:
         accesses = tuple(parse_access(text) for text in _get_texts(table, "access"))
         args: Any = table.get("args", {})
         if not is_table(args):
-            raise InvalidRule(f"args must be a table, {_got(args)}")
+            raise InvalidRule(f"args must be a table, {format_got(args)}")
         if "command" in table:
             args = {**args, "command": _get_text(table, "command")}
         tags = frozenset(_get_texts(table, "tags"))
         return Example("", _get_text(table, "tool"), args, accesses, tags, effect)
-    raise InvalidRule(f"an example must be a string or a table, {_got(given)}")
+    raise InvalidRule(f"an example must be a string or a table, {format_got(given)}")
 
 
 def _canonical_text(table: Mapping[str, Any]) -> str:
@@ -348,7 +314,7 @@ def _check_keys(table: Mapping[str, Any], keys: Iterable[str], where: str = "") 
 def _get_text(table: Mapping[str, Any], key: str) -> str:
     value = table.get(key, "")
     if not isinstance(value, str):
-        raise InvalidRule(f"{key} must be a string, {_got(value)}")
+        raise InvalidRule(f"{key} must be a string, {format_got(value)}")
     return value
 
 
@@ -365,24 +331,18 @@ def _get_texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
 def _get_switch(table: Mapping[str, Any], key: str) -> bool:
     value = table.get(key, False)
     if not isinstance(value, bool):
-        raise InvalidRule(f"{key} must be true or false, {_got(value)}")
+        raise InvalidRule(f"{key} must be true or false, {format_got(value)}")
     return value
 
 
 def _get_list(table: Mapping[str, Any], key: str) -> list[Any]:
     value = table.get(key, [])
     if not is_list(value):
-        raise InvalidRule(f"{key} must be a list, {_got(value)}")
+        raise InvalidRule(f"{key} must be a list, {format_got(value)}")
     return list(value)
 
 
 def _as_strings(value: Any, key: str) -> tuple[str, ...]:
     if not is_list(value) or not all(isinstance(item, str) for item in value):
-        raise InvalidRule(f"{key} must be a list of strings, {_got(value)}")
+        raise InvalidRule(f"{key} must be a list of strings, {format_got(value)}")
     return tuple(value)
-
-
-def _got(value: Any) -> str:
-    """Return a wrong value for an error message, shortened if it is long."""
-    text = format_value(value)
-    return f"got {text}" if len(text) <= _MAX_SHOWN_CHARS else f"got {text[:_MAX_SHOWN_CHARS]}…"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
@@ -14,6 +14,7 @@ from handrail._support import is_table
 from handrail.permissions import Approvers, Origin, Verdict
 from handrail.policy._rules.command import Command
 from handrail.policy._rules.glob import is_glob, literal_prefix, name_glob, path_glob
+from handrail.policy._rules.source import SourceMatch
 from handrail.policy._shell.words import GLOB
 from handrail.policy._shell.wrappers import may_expand
 
@@ -186,6 +187,10 @@ class Rule:
     """For an ask: who may answer."""
     text: str = ""
     """The rule as TOML, without its examples. Also tells two rules apart."""
+    source: SourceMatch = field(default_factory=SourceMatch)
+    """For an ask or a deny: who must have named the values of the call."""
+    review: bool = False
+    """For an ask: whether a second model may answer: see ``approvals.reviewed_by``."""
     examples: tuple[tuple[Example, bool], ...] = ()
     """Calls, each with whether the rule must match it."""
 
@@ -211,6 +216,12 @@ class Rule:
             (value := find_argument(args, name)) is not None and test(value)
             for name, test in self.args.items()
         )
+
+    def meets(self, accesses: Iterable[Access]) -> bool:
+        """Return whether the rule is about one of these accesses, if it names any."""
+        if not self.touches:
+            return True
+        return any(touch.meets(access) for touch in self.touches for access in accesses)
 
     @property
     def remembered(self) -> bool:

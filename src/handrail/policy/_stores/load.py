@@ -24,6 +24,7 @@ from handrail.policy._rules.mode import Mode, strictest
 from handrail.policy._rules.parse import RuleFile, parse
 from handrail.policy._rules.paths import RulePaths
 from handrail.policy._rules.rule import Level, Rule, Touch
+from handrail.policy._rules.source import SourceRules
 from handrail.policy._stores.trust import Trust, digest
 
 BuiltinName: TypeAlias = Literal["read_only", "development"]
@@ -72,10 +73,12 @@ def load(  # noqa: PLR0913  each is an option with a default
     rules += _private_rules(private)
     problems: list[RuleProblem] = []
     modes: list[tuple[Level, Mode]] = []
+    sources: set[SourceRules] = set()
     try:
         for level, path in _rule_paths(paths):
             read = _read_rules(path, level, paths, problems)
             rules += read.rules
+            sources.add(read.sources)
             if read.mode is not None:
                 modes.append((level, read.mode))
     except InvalidRule as error:
@@ -98,6 +101,7 @@ def load(  # noqa: PLR0913  each is an option with a default
         protected=protected,
         workspace=paths.workspace,
         hides_files=hides_files,
+        sources="strict" if "strict" in sources else True in sources,
     )
 
 
@@ -155,7 +159,8 @@ def _read_rules(
     if level is not Level.PROJECT and others_can_write:
         problems.append(_exposed(path))
         strict = tuple(rule for rule in read.rules if rule.decide != "allow")
-        return RuleFile(strict, strictest(read.mode, Mode.ASK) if read.mode else None)
+        mode = strictest(read.mode, Mode.ASK) if read.mode else None
+        return RuleFile(strict, mode, read.sources)
     return read
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from handrail.runs._engine.port import segment_id
 from handrail.runs._engine.workflows import Workflows
 from handrail.runs._store.database import Database
+from handrail.runs._store.points import reach
 from handrail.runs._store.port import Step
 from handrail.runs._store.removal import list_deletions, list_ids
 from handrail.runs._store.tables import PUT_NAME
@@ -106,8 +107,11 @@ class Removal:
         segments = [segment_id(run.id, n) for run in runs for n in range(run.segment + 1)]
         notes = await self._note(ids) if erase else []
         of_ours = list_deletions(self._database, ids)
-        of_engine = await self._workflows.removal(self._ids, ids, json.dumps(segments))
+        of_engine = await self._workflows.removal([run.id for run in runs], segments)
         changed = await self._database.transact([*of_ours, *of_engine, *notes], 0)
+        reach("runs.removed")
+        if of_engine:  # again: someone may have queued a segment after these were removed
+            await self._database.transact(of_engine, 0)
         return changed[1]
 
     async def _note(self, ids: str) -> list[Step]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from handrail.runs._sealing.codec import MARK, Codec, open_text
+from handrail.runs._sealing.compression import decompress
 from handrail.runs._sealing.statements import SEALED
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
@@ -35,7 +36,7 @@ def rotate_keys(database: Database, codec: Codec) -> int:
     Unsealed texts of the engine stay unchanged. If another process changes a text first, its text
     stays. After a crash, call it again: it continues with the rest.
     """
-    tables = [_Rotation(name, *table, partial(_seal, codec)) for name, table in SEALED.items()]
+    tables = [_Rotation(name, *table[:2], partial(_seal, codec)) for name, table in SEALED.items()]
     if database.has_engine():
         tables += [
             _Rotation(
@@ -68,10 +69,17 @@ class _Rotation(NamedTuple):
         same = "".join(f" AND {name} = :{name}" for name in self.keys)
         for column in self.columns:
             before = row[column]
-            after = self.seal(before) if before and isinstance(before, str) else before
+            after = self._seal(before) if before else before
             if after != before:
                 sql = f"UPDATE {self.table} SET {column} = :new WHERE {column} = :old{same}"
                 yield sql, [{**key, "new": after, "old": before}]
+
+    def _seal(self, before: Any) -> Any:
+        if not isinstance(before, bytes):
+            return self.seal(before) if isinstance(before, str) else before
+        text = decompress(before)
+        after = self.seal(text)
+        return before if after == text else after.encode()
 
 
 def _rotate(database: Database, rotation: _Rotation) -> int:

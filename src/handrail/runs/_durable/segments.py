@@ -92,6 +92,7 @@ class Segments:
         """
         first = state_row(order.run, order.number, state_line(state, 0, time.time()).body)
         await self.rows.journal(order.run).begin([row, first], state.messages, **about)
+        reach("run.started")
         await self._queue(order._replace(trace=read_trace()))
 
     async def _queue(self, order: Order) -> None:

@@ -231,7 +231,12 @@ class DbosEngine:
             "app_version": self._version,
             **more,
         }
+        await self._queue(segment_id.rpartition(":")[0], options, text)
+
+    async def _queue(self, run: str, options: Any, text: str) -> None:
+        """Queue something of a run. Nothing stays if the run was removed at the same time."""
         await to_thread.run_sync(self.client.enqueue, options, self._seals.seal_text(text))
+        await self._rows.drop_removed(run, options["workflow_id"])
 
     async def queued(self, queues: Collection[str]) -> list[str]:
         """Return those of these queues that have something for this version."""
@@ -278,7 +283,7 @@ class DbosEngine:
         }
         if self._limits[call_queue(queue)].per_tenant is not None:
             options["queue_partition_key"] = tenant
-        await to_thread.run_sync(self.client.enqueue, options, self._seals.seal_text(text))
+        await self._queue(key.partition("/")[0], options, text)
         handle: Any = await self.client.retrieve_workflow_async(key)
         try:
             given: str = await handle.get_result(polling_interval_sec=self._poll)

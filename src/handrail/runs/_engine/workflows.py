@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from handrail.runs._engine.port import SegmentStatus, agent_queue, segment_id, suspect_queue
@@ -286,28 +286,35 @@ class Workflows:
             **more,
         )
 
-    async def removal(self, ids: str, runs: str, segments: str) -> list[Step]:
-        """Return the statements that remove what the engine keeps of runs, as it does.
+    async def drop_removed(self, run: str, id_: str) -> None:
+        """Remove what was queued for a run that someone else removed at the same time."""
+        if not await self._database.read("SELECT 1 FROM handrail_run WHERE id = :run", run=run):
+            await self._database.transact(await self.removal([run], [id_]), 0)
 
-        Its own way is another transaction, and needs a query for each run.
+    async def removal(self, runs: Sequence[str], ids: Sequence[str]) -> list[Step]:
+        """Return the statements that remove what the engine keeps of removed runs, as it does.
+
+        Its own way is another transaction, and needs a query for each run. One that was started
+        again keeps everything.
 
         Args:
-            ids: A table of the ids in the JSON array ``:ids``, with the name ``i``.
-            runs: The ids of the runs, as a JSON array.
-            segments: The ids of their segments, as a JSON array.
+            runs: The ids of the runs.
+            ids: The ids of their segments.
         """
         if not await self.exist():
             return []
-        table = self._table
+        table, members = self._table, self._database.members
         key = 'w.workflow_uuid COLLATE "C"' if self._database.is_postgres else "w.workflow_uuid"
+        gone = "NOT EXISTS (SELECT 1 FROM handrail_run r WHERE r.id ="
         calls = (
-            f"SELECT w.workflow_uuid FROM {ids} JOIN {table} w ON w.name = '{CALL}' "
-            f"AND {key} >= i.id || '/' AND {key} < i.id || '0'"
+            f"SELECT w.workflow_uuid FROM {members} i JOIN {table} w ON w.name = '{CALL}' "
+            f"AND {key} >= i.id || '/' AND {key} < i.id || '0' WHERE {gone} i.id)"
         )
-        chosen = ids.replace(":ids", ":segments")
-        which = f"workflow_uuid IN (SELECT i.id FROM {chosen} UNION ALL {calls})"
+        segments = f"SELECT w.id FROM {members.replace(':ids', ':segments')} w WHERE {gone} "
+        segments += f"{_RUN_ID.replace('w.workflow_uuid', 'w.id')})"
+        which = f"workflow_uuid IN ({segments} UNION ALL {calls})"
         parts = [table.replace("workflow_status", part) for part in _PARTS]
-        values = {"ids": runs, "segments": segments}
+        values = {"ids": json.dumps(list(runs)), "segments": json.dumps(list(ids))}
         return [(f"DELETE FROM {part} WHERE {which}", [values]) for part in (*parts, table)]
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from handrail.approvals import make_printable
-from handrail.runs._reading.port import Records
+from handrail.runs._reading.records import Records
 from handrail.runs._reading.values import EventQuery, EventRecord
 
 _PAGE = 50

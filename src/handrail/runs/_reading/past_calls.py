@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from handrail import Call
 from handrail._support import is_table
-from handrail.runs._reading.port import Records
+from handrail.runs._reading.records import Records
 from handrail.runs._reading.values import CallRecord, EventQuery
 from handrail.runs.history import read_key
 from handrail.runs.journal import parse_object

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from handrail.permissions import Pending
@@ -39,11 +40,17 @@ from handrail.runs.journal import EventRow
 
 _HOUR = 3600
 _SUMMARY = ", ".join(f"s.{name}" for name in SUMMARY_COLUMNS.split(", "))
+_TURN = {one.name: one.name.removesuffix("_tokens") for one in fields(TurnRow)}
+"""The fields of a turn, and their columns."""
 _COLUMNS = len(SUMMARY_COLUMNS.split(", "))
 
 
-class DatabaseRecords:
-    """Reads records from a database; see ``Records``.
+class Records:
+    """Reads what pages show. It never writes.
+
+    ``RunStore.records`` makes one. It sees only runs that have one of its labels, and answers about
+    all others as about runs that do not exist. Its methods block, each reads with few statements,
+    and they are safe in any thread.
 
     Args:
         database: The database.
@@ -69,7 +76,12 @@ class DatabaseRecords:
         return self._database.seals.codec is None
 
     def inbox(self, *, after: str = "", limit: int = 50) -> InboxPage:
-        """Return what waits for a person, by the time that is left."""
+        """Return what waits for a person, by the time that is left.
+
+        Args:
+            after: The key of the page, from ``InboxPage.next``.
+            limit: How many rows to return at most.
+        """
         expires, _, id_ = after.partition(" ")
         rows = self._select(
             "SELECT q.id, q.run, q.pending, q.expires, s.agent, s.principal "
@@ -156,7 +168,7 @@ class DatabaseRecords:
         return RunsPage(rows=found, next=more)
 
     def figures(self, *, since: float = 0.0) -> RunFigures:
-        """Return how many runs there are by status and reason, and when they began."""
+        """Return how many runs there are by status, and when they began."""
         where = f"s.began >= :since AND {self._seen('s.run')}"
         statuses = self._select(
             f"SELECT s.status, s.reason, COUNT(*) FROM handrail_summary s WHERE {where} "
@@ -174,7 +186,12 @@ class DatabaseRecords:
         )
 
     def tokens(self, *, since: float = 0.0, limit: int = 10_000) -> tuple[TokenShare, ...]:
-        """Return the tokens of runs by model and tool."""
+        """Return the tokens of runs by model and tool.
+
+        Args:
+            since: Only runs that began at this time or later.
+            limit: How many runs count at most, the newest first.
+        """
         return find_tokens(self._select, self._seen("s.run"), since=since, limit=limit)
 
     def run(self, run: str) -> RunSummary | None:
@@ -187,17 +204,22 @@ class DatabaseRecords:
         return summary_of(rows[0]) if rows else None
 
     def turns(self, run: str, *, after: int = 0, limit: int = 2000) -> tuple[TurnRow, ...]:
-        """Return the turns of a run, in order."""
+        """Return the turns of a run, in order.
+
+        Args:
+            run: The run.
+            after: The number of the turn to continue after.
+            limit: How many rows to return at most.
+        """
         rows = self._select(
-            "SELECT number, speaker, at, text, model, seconds, input, output, cached, calls, "
-            "failed, denied, waiting, ended, reply "
-            "FROM handrail_turn WHERE run = :run AND number > :after "
+            f"SELECT {', '.join(_TURN.values())} FROM handrail_turn "
+            "WHERE run = :run AND number > :after "
             f"AND {self._seen('run')} ORDER BY number LIMIT :limit",
             run=run,
             after=after,
             limit=limit,
         )
-        return tuple(_turn_row(row) for row in rows)
+        return tuple(TurnRow(**dict(zip(_TURN, row, strict=True))) for row in rows)
 
     def parts(self, run: str, *, limit: int = 80) -> tuple[RunPart, ...]:
         """Return where the time of a run went, in at most ``limit`` parts of its turns."""
@@ -220,26 +242,44 @@ class DatabaseRecords:
     def calls(
         self, run: str, *, after: int | None = None, turn: int | None = None, limit: int = 100
     ) -> CallsPage:
-        """Return calls of a run, in order; by default from the turn that matters."""
+        """Return calls of a run, in order.
+
+        Without ``after`` and ``turn``, the page opens at the turn that matters. That is the first
+        with a call that waits for a person, else the first with one that failed, else the last.
+
+        Args:
+            run: The run.
+            after: The number of the call to continue after.
+            turn: The turn to begin at.
+            limit: How many rows to return at most.
+        """
         if after is None and turn is None:
             turn = open_turn(self._select, run, self._seen("run"))
         place = {"after": after or 0, "turn": turn or 0, "limit": limit}
         return read_calls(self._database, self._select, run, seen=self._seen("run"), place=place)
 
     def call(self, run: str, number: int, *, page: CallsPage | None = None) -> CallRecord | None:
-        """Return one call with its history."""
+        """Return one call with its history; ``page`` spares reading its events again."""
         seen = self._seen("run")
         return read_call(self._database, self._select, run, seen=seen, number=number, page=page)
 
     def events(
         self, query: EventQuery | None = None, *, before: int = 0, limit: int = 100
     ) -> EventsPage:
-        """Return events, the newest first."""
+        """Return events, the newest first.
+
+        A page searches a bounded part of the journals. It can be empty though others follow.
+
+        Args:
+            query: Which events.
+            before: The place to continue before, from ``EventsPage.next``.
+            limit: How many rows to return at most.
+        """
         wanted, seen = query or EventQuery(), self._seen("j.run")
         return find_events(self._select, wanted, seen=seen, before=before, limit=limit)
 
     def rules(self, *, since: str = "", until: str = "") -> tuple[RuleCount, ...]:
-        """Return how often each rule decided, between two days."""
+        """Return how often each rule decided, between two days such as ``2026-11-17``."""
         rows = self._select(
             "SELECT rule, file, line, day, outcome, labels, count FROM handrail_rule "
             "WHERE day >= :since AND (:until = '' OR day <= :until) "
@@ -336,28 +376,6 @@ def _inbox_row(
 def _vote(row: tuple[Any, ...]) -> Vote:
     voter, at, answer, via = row
     return Vote(voter, at, read_record("", answer).answer, via)
-
-
-def _turn_row(row: Sequence[Any]) -> TurnRow:
-    number, speaker, at, text, model, seconds, used, made, cached, *counts, ended, reply = row
-    calls, failed, denied, waiting = counts
-    return TurnRow(
-        number=number,
-        speaker=speaker,
-        at=at,
-        text=text,
-        model=model,
-        seconds=seconds,
-        input_tokens=used,
-        output_tokens=made,
-        cached_tokens=cached,
-        calls=calls,
-        failed=failed,
-        denied=denied,
-        waiting=waiting,
-        ended=ended,
-        reply=reply,
-    )
 
 
 def _number(text: str, fallback: float) -> float:

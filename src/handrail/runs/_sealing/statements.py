@@ -1,4 +1,4 @@
-"""The columns that are sealed, and the values of statements before and after that."""
+"""The columns that are sealed or compressed, and the values of statements before and after that."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from handrail.runs._sealing.codec import MARK, Codec, open_text
+from handrail.runs._sealing.compression import compress, decompress
 
 
 class SealedTable(NamedTuple):
@@ -17,21 +18,29 @@ class SealedTable(NamedTuple):
     keys: tuple[str, ...]
     columns: tuple[str, ...]
     """Texts, and digests of them: a digest would tell who guesses a text that they are right."""
+    long: tuple[str, ...] = ()
+    """Those columns that contain bytes: compressed texts, or sealed ones.
+
+    A sealed text is not compressed, since its length would say what is in it twice.
+    """
 
 
 SEALED: Mapping[str, SealedTable] = {
-    "handrail_run": SealedTable(("id",), ("outcome", "metadata", "digest")),
-    "handrail_state": SealedTable(("run", "segment"), ("body",)),
-    "handrail_step": SealedTable(("run", "segment", "number"), ("body",)),
-    "handrail_call": SealedTable(("key",), ("args", "result")),
-    "handrail_journal": SealedTable(("run", "first"), ("digest", "lines")),
-    "handrail_question": SealedTable(("id",), ("pending", "answer")),
-    "handrail_summary": SealedTable(("run",), ("prompt", "why", "unfinished", "about")),
+    "handrail_run": SealedTable(("id",), ("outcome", "metadata", "digest"), ("outcome",)),
+    "handrail_state": SealedTable(("run", "segment"), ("body",), ("body",)),
+    "handrail_step": SealedTable(("run", "segment", "number"), ("body",), ("body",)),
+    "handrail_call": SealedTable(("key",), ("args", "result"), ("args", "result")),
+    "handrail_journal": SealedTable(("run", "first"), ("digest", "lines"), ("lines",)),
+    "handrail_question": SealedTable(("id",), ("pending", "answer"), ("pending",)),
+    "handrail_summary": SealedTable(
+        ("run",), ("prompt", "why", "unfinished", "about"), ("unfinished", "about")
+    ),
     "handrail_turn": SealedTable(("run", "number"), ("text",)),
     "handrail_piece": SealedTable(("run", "attempt", "number"), ("body",)),
     "handrail_vote": SealedTable(("pending", "voter"), ("answer",)),
 }
 """By table. A statement has the value of a column under the column's name."""
+_NONE = SealedTable((), ())
 _TABLE = re.compile(r"(?:INSERT INTO|UPDATE) (handrail_\w+)")
 _ROWS = "rows"
 """A value with this name has rows as JSON, each by column."""
@@ -49,27 +58,25 @@ class Seals:
 
     def seal(self, sql: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a statement, to store or to search for."""
-        columns = _columns(sql) if self.codec else frozenset[str]()
-        sealed = {
-            name: self._store(value, is_sealed=name in columns) for name, value in values.items()
-        }
+        table = _find_table(sql)
+        sealed = {name: self._store(table, name, value) for name, value in values.items()}
         rows = sealed.get(_ROWS)
-        if isinstance(rows, str) and (columns or json.dumps(MARK)[1:-1] in rows):
+        is_sealed = self.codec is not None and bool(table.columns)
+        if isinstance(rows, str) and (is_sealed or json.dumps(MARK)[1:-1] in rows):
             several: list[dict[str, Any]] = json.loads(rows)
             sealed[_ROWS] = json.dumps(
-                [
-                    {name: self._store(row[name], is_sealed=name in columns) for name in row}
-                    for row in several
-                ]
+                [{name: self._store(table, name, row[name]) for name in row} for row in several]
             )
         return sealed
 
-    def _store(self, value: Any, *, is_sealed: bool) -> Any:
-        if not isinstance(value, str) or not value:
+    def _store(self, table: SealedTable, name: str, value: Any) -> Any:
+        if not isinstance(value, str):
             return value
-        if is_sealed and self.codec is not None:
-            return self.codec.seal(value)
-        return f"\ufffd{value[1:]}" if value.startswith(MARK) else value
+        if value and name in table.columns and self.codec is not None:
+            text = self.codec.seal(value)
+            return text.encode() if name in table.long else text
+        safe = f"\ufffd{value[1:]}" if value.startswith(MARK) else value
+        return compress(safe) if name in table.long else safe
 
     def seal_text(self, text: str) -> str:
         """Return a text as it is stored outside of our tables."""
@@ -81,19 +88,20 @@ class Seals:
 
     def open(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Return the rows of a query with their texts open. Raises KeyMissing."""
-        return [tuple(map(self._open, row)) if any(map(_is_sealed, row)) else row for row in rows]
+        return [tuple(map(self._open, row)) if any(map(_is_changed, row)) else row for row in rows]
 
     def _open(self, value: Any) -> Any:
-        return open_text(self.codec, value) if _is_sealed(value) else value
+        text = decompress(value) if isinstance(value, bytes) else value
+        return open_text(self.codec, text) if _is_changed(text) else text
 
 
-def _is_sealed(value: object) -> bool:
-    return isinstance(value, str) and value.startswith(MARK)
+def _is_changed(value: object) -> bool:
+    return isinstance(value, bytes) or (isinstance(value, str) and value.startswith(MARK))
 
 
 @lru_cache
-def _columns(sql: str) -> frozenset[str]:
-    """Return the sealed columns of the table that a statement writes to."""
+def _find_table(sql: str) -> SealedTable:
+    """Return what is sealed in the table that a statement writes to."""
     table = _TABLE.match(sql)
     found = SEALED.get(table[1]) if table else None
-    return frozenset(found.columns) if found else frozenset()
+    return found or _NONE

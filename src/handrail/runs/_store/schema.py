@@ -122,6 +122,26 @@ CREATE TABLE handrail_piece (
     body TEXT NOT NULL, PRIMARY KEY (run, attempt, number));
 """
 """Replies under way. The journal has them once they are complete."""
+_INDEXES = """
+DROP INDEX handrail_summary_waiting;
+CREATE INDEX handrail_summary_waiting ON handrail_summary (status, waiting, run) WHERE waiting > 0;
+DROP INDEX handrail_run_principal;
+CREATE INDEX handrail_run_principal ON handrail_run (principal, id) WHERE principal IS NOT NULL;
+"""
+"""No index of summaries has the time of the last change: PostgreSQL changes rows in their place."""
+_LONG_TEXTS = """
+ALTER TABLE handrail_journal ALTER lines TYPE BYTEA USING convert_to(lines, 'UTF8');
+ALTER TABLE handrail_step ALTER body TYPE BYTEA USING convert_to(body, 'UTF8');
+ALTER TABLE handrail_state ALTER body TYPE BYTEA USING convert_to(body, 'UTF8');
+ALTER TABLE handrail_run ALTER outcome TYPE BYTEA USING convert_to(outcome, 'UTF8');
+ALTER TABLE handrail_call ALTER args TYPE BYTEA USING convert_to(args, 'UTF8'),
+    ALTER result TYPE BYTEA USING convert_to(result, 'UTF8');
+ALTER TABLE handrail_question ALTER pending TYPE BYTEA USING convert_to(pending, 'UTF8');
+ALTER TABLE handrail_summary ALTER unfinished TYPE BYTEA USING convert_to(unfinished, 'UTF8'),
+    ALTER about TYPE BYTEA USING convert_to(about, 'UTF8');
+ALTER TABLE handrail_summary SET (fillfactor = 60);
+"""
+"""Compressed texts are bytes. SQLite stores them in a column of any type."""
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
@@ -135,6 +155,7 @@ MIGRATIONS: tuple[Migration, ...] = (
             "attempt TEXT", 'attempt TEXT COLLATE "C"'
         ),
     ),
+    Migration(3, _INDEXES, _INDEXES + _LONG_TEXTS, is_breaking=True),
 )
 
 

@@ -1,0 +1,96 @@
+"""Sources: who named the value that a call uses, and the markers that declare it on types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+SourceKind: TypeAlias = Literal["person", "own", "read", "nowhere"]
+"""Who named a value: a person, your own systems, a text from a tool, or no one. The most reliable
+first."""
+SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
+OWN_KEY, DESTINATION_KEY = "x-handrail-own", "x-handrail-destination"
+"""The markers in a JSON Schema. They are removed before a model or a server receives it."""
+
+
+class _Marks:
+    """Writes a marker into the annotated type's JSON Schema."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def __get__(self, marker: Any, _: Any = None) -> Callable[[Any, Any], dict[str, Any]]:
+        scheme = "" if marker is None else marker.scheme
+
+        def mark(core: Any, handler: Any) -> dict[str, Any]:
+            return {**handler(core), self._key: scheme}
+
+        return mark
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Marks a result or a field that only you or your own systems can set.
+
+    Ask of each field: could a stranger choose this value, without you or the system doing anything?
+    If not, it is your own: ``id: Annotated[str, Own]``. With a scheme, as in ``Own("event")``, the
+    value is known only as a resource of this scheme, or as an argument of this name.
+    """
+
+    scheme: str = ""
+    __get_pydantic_json_schema__ = _Marks(OWN_KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Marks an argument that says where something goes: ``to: Annotated[str, Destination]``.
+
+    Resources that ``touches`` takes from the arguments are destinations without it.
+    """
+
+    scheme: str = ""
+    __get_pydantic_json_schema__ = _Marks(DESTINATION_KEY)
+
+
+class OwnValue(NamedTuple):
+    """A value in a result, which only you or your own systems can set."""
+
+    value: str
+    place: str = ""
+    """Where it is in the result, such as ``[0].id``."""
+    scheme: str = ""
+    """Its scheme; empty for any."""
+    is_new: bool = False
+    """Whether the call has made it, such as a new event's id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueSource:
+    """Who named one value of a call."""
+
+    value: str
+    """The value, as the model wrote it."""
+    name: str
+    """The resource's scheme, or the argument's name."""
+    kind: SourceKind
+    call_id: str = ""
+    """The call whose result has it; empty if it is from a person, or nowhere."""
+    tool: str = ""
+    """That call's tool."""
+    place: str = ""
+    """Where it is there, such as ``[0].subject``."""
+    quote: str = ""
+    """The words around it, as they were written."""
+    part: str = ""
+    """A part that was read there, if the value is from nowhere: a code in an address."""
+    is_link: bool = False
+    """Whether it is a link, an address or an account number in a longer text."""
+    verb: str = ""
+    """What the call does to the resource: ``read``, ``write`` or ``destroy``; empty for others."""
+    title: str = ""
+    """What the value is called where it was read, such as an event's title."""
+
+    def is_at_most(self, kind: SourceKind) -> bool:
+        """Return whether the value's source is this kind, or a less reliable one."""
+        return SOURCE_KINDS.index(self.kind) >= SOURCE_KINDS.index(kind)

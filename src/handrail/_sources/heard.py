@@ -1,0 +1,297 @@
+"""Heard: what one run has heard, from people and from its tools."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from handrail._labels.sources import OwnValue, ValueSource
+from handrail._schema.marks import find_leaves
+from handrail._sources.spelling import normalize, normalize_value
+from handrail._sources.words import find_whole
+from handrail._values.result import Result, read_result, write_result
+from handrail._values.saved import VERSION, Fields, load, save
+
+_NAMES = re.compile(
+    r"(?:^|[._])(?:name|username|filename|title|label|handle|e?mail|subject)$", re.IGNORECASE
+)
+"""Fields that say what a thing is called."""
+_BEFORE, _AFTER = 60, 40
+"""Characters of a quote around a value."""
+_CUT = " \0 "
+"""Between the parts of a result. No value has it."""
+
+
+class HeardCall(NamedTuple):
+    """An ended call and its result."""
+
+    name: str
+    args: Any
+    """The arguments: JSON text, or an object."""
+    result: Result
+
+
+class Feed(Protocol):
+    """Returns what a run hears."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it can return nothing more."""
+        ...
+
+    def take(self, *, is_last: bool) -> Iterable[HeardCall | str]:
+        """Return what was heard since this was last called: calls, and a person's words as text."""
+        ...
+
+
+class OwnEntry(NamedTuple):
+    """An own value, and where it was read."""
+
+    own: OwnValue
+    call_id: str
+    tool: str
+    names: tuple[str, ...]
+    """What the same row calls the thing, if no other row of the result does."""
+    title: str
+    """The same, for a person: also if a stranger can set it."""
+    is_new: bool
+
+
+class ReadText:
+    """One result, in one spelling. Made when the first value is looked up."""
+
+    __slots__ = ("_text", "call_id", "result", "tool")
+
+    def __init__(self, call: HeardCall) -> None:
+        self.call_id, self.tool, self.result = call.result.call_id, call.name, call.result
+        self._text: str | None = None
+
+    @property
+    def text(self) -> str:
+        """All text of the result."""
+        if self._text is None:
+            result = self.result
+            if result.data is None:
+                raw = result.text
+                if raw[:1] in ("[", "{"):
+                    raw = raw.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
+                self._text = normalize(raw)
+            else:
+                self._text = normalize(_CUT.join(_list_words(json.loads(result.data))))
+        return self._text
+
+    def quote(self, value: str) -> tuple[str, str]:
+        """Return where a value is, and the words around it as they were written."""
+        raw, place = self.result.text, ""
+        if self.result.data is not None:
+            leaves = find_leaves(json.loads(self.result.data))
+            found = (leaf for leaf in leaves if find_whole(value, normalize(leaf.value)) >= 0)
+            leaf = next(found, None)
+            if leaf is not None:
+                place, raw = leaf
+        return place, quote(raw, value)
+
+
+def quote(raw: str, value: str) -> str:
+    """Return the words of a text around a value, on one line."""
+    line = " ".join(raw.split())
+    at = line.casefold().find(value)
+    if at < 0:
+        line = normalize(raw)
+        at = max(0, find_whole(value, line))
+    start, end = max(0, at - _BEFORE), at + len(value) + _AFTER
+    return f"{'…' if start else ''}{line[start:end].strip()}{'…' if end < len(line) else ''}"
+
+
+class Heard:
+    """Remembers what people wrote in one run, and what its tools returned.
+
+    Args:
+        said: What people wrote.
+        outer: What the outer run has heard, for a sub-agent.
+        follows_turns: Whether an executor adds its turns' calls. Otherwise, you do.
+    """
+
+    def __init__(
+        self, said: Iterable[str] = (), *, outer: Heard | None = None, follows_turns: bool = True
+    ) -> None:
+        self.outer = outer
+        self.follows_turns = follows_turns
+        self.said: list[str] = []
+        """What people wrote, in one spelling."""
+        self.calls: list[HeardCall] = []
+        self.reads: list[ReadText] = []
+        self.own: dict[str, list[OwnEntry]] = {}
+        self.recorded: dict[str, tuple[ValueSource, ...]] = {}
+        """Sources from another process, by call key."""
+        self.progress: dict[str, int] = {}
+        """How many results were searched for each value, in vain."""
+        self._raw: list[str] = []
+        self._feeds: list[Feed] = []
+        self.say(*said)
+
+    def say(self, *texts: str) -> None:
+        """Add what a person wrote."""
+        for text in texts:
+            if text and text not in self._raw:
+                self._raw.append(text)
+                self.said.append(normalize(text))
+
+    def add(self, name: str, args: Any, result: Result) -> None:
+        """Add a call that has ended. A failed one makes nothing known: errors repeat arguments."""
+        if result.failure is not None or result.pending is not None:
+            return
+        call = HeardCall(name, args, result)
+        self.calls.append(call)
+        self.reads.append(ReadText(call))
+        if result.own:
+            for entry in _list_own(call):
+                known = self.own.setdefault(normalize_value(entry.own.value), [])
+                known.append(entry._replace(is_new=entry.is_new and not known))
+
+    def follow(self, feed: Feed) -> None:
+        """Listen to a feed, when a value is looked up or another feed follows."""
+        self._feeds.append(feed)
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Take what was heard since a value was last looked up."""
+        for index, feed in enumerate(self._feeds):
+            for one in feed.take(is_last=index + 1 == len(self._feeds)):
+                if isinstance(one, str):
+                    self.say(one)
+                else:
+                    self.add(*one)
+        self._feeds = [feed for feed in self._feeds if not feed.is_done]
+        if self.outer is not None:
+            self.outer.catch_up()
+
+    @property
+    def around(self) -> Iterator[Heard]:
+        """This one, and those around it."""
+        heard: Heard | None = self
+        while heard is not None:
+            yield heard
+            heard = heard.outer
+
+    def find_first(self, is_private: Callable[[str], bool]) -> dict[str, str]:
+        """Return the first calls that read text of strangers, and something private."""
+        calls = [call for heard in self.around for call in heard.calls]
+        read = next((call for call in calls if has_material(call.result)), None)
+        private = next((call for call in calls if is_private(call.name)), None)
+        return {"read": _name_call(read), "private": _name_call(private)}
+
+    def to_json(self) -> str:
+        """Return JSON text for ``from_json``, for the same run in another process."""
+        self.catch_up()
+        calls = [
+            [call.name, _args_text(call.args), write_result(call.result)] for call in self.calls
+        ]
+        return save({"v": VERSION, "said": self._raw, "calls": calls})
+
+    @classmethod
+    def from_json(cls, text: str) -> Heard:
+        """Read what ``to_json`` wrote. Raises ValueError for any other text."""
+        return load("Heard", text, _read_heard)
+
+
+def _name_call(call: HeardCall | None) -> str:
+    return "" if call is None else f"{call.name} (call {call.result.call_id})"
+
+
+def has_material(result: Result) -> bool:
+    """Return whether a stranger may have written text in a result.
+
+    A number, a truth value, a date, or one of the developer's choices is no such text.
+    """
+    own = {one.value for one in result.own}
+    if result.data is None:
+        return bool(result.text) and result.text not in own
+    leaves = list(_list_words(json.loads(result.data)))
+    value = json.loads(result.data)
+    if isinstance(value, int | float) or (len(leaves) == 1 and _DATE.fullmatch(leaves[0])):
+        return False
+    return any(leaf.value not in own for leaf in find_leaves(value))
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.+Z-]*)?")
+
+
+def _read_heard(value: object) -> Heard:
+    saved = Fields.with_version(value, ("said", "calls"))
+    heard = Heard(saved.texts("said"))
+    for call in saved.items("calls"):
+        name, args, result = Fields({"call": call}, ("call",)).items("call")
+        heard.add(str(name), args, read_result(result))
+    return heard
+
+
+def _args_text(args: Any) -> str:
+    return args if isinstance(args, str) else json.dumps(dict(args))
+
+
+def _list_words(value: Any) -> Iterator[str]:
+    """Yield the strings, numbers and keys in a value."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from _list_words(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _list_words(item)
+    else:
+        yield from (leaf.value for leaf in find_leaves(value))
+
+
+def _list_own(call: HeardCall) -> Iterator[OwnEntry]:
+    """Yield own values, each with what its row calls the thing."""
+    own, data = call.result.own, call.result.data
+    given = (
+        {normalize_value(value) for value in _given(call.args)}
+        if any(one.is_new for one in own)
+        else set[str]()
+    )
+    called = _find_called(own)
+    titles = _find_titles(json.loads(data)) if data is not None else {}
+    for one in own:
+        row = one.place.rpartition(".")[0]
+        names = tuple(name for name in called.get(row, ()) if name != normalize_value(one.value))
+        title = titles.get(row, "")
+        is_new = one.is_new and normalize_value(one.value) not in given
+        yield OwnEntry(
+            one, call.result.call_id, call.name, names, "" if title == one.value else title, is_new
+        )
+
+
+def _given(args: Any) -> list[str]:
+    value = json.loads(args or "{}") if isinstance(args, str) else dict(args)
+    return [leaf.value for leaf in find_leaves(value)]
+
+
+def _find_called(own: Sequence[OwnValue]) -> dict[str, list[str]]:
+    """Return the names in each row, without those in several rows."""
+    rows: dict[str, list[str]] = {}
+    counts: dict[str, int] = {}
+    for one in own:
+        row, _, field = one.place.rpartition(".")
+        if row and _NAMES.search(field):
+            name = normalize_value(one.value)
+            rows.setdefault(row, []).append(name)
+            counts[name] = counts.get(name, 0) + 1
+    return {row: [name for name in names if counts[name] == 1] for row, names in rows.items()}
+
+
+def _find_titles(data: Any, place: str = "") -> dict[str, str]:
+    """Return what each row is called."""
+    if isinstance(data, list):
+        found = [_find_titles(item, f"{place}[{index}]") for index, item in enumerate(data)]
+        return {row: title for one in found for row, title in one.items()}
+    if not isinstance(data, dict):
+        return {}
+    named = [value for key, value in data.items() if _NAMES.search(key) and isinstance(value, str)]
+    made = {place: named[0]} if named else {}
+    for key, item in data.items():
+        made |= _find_titles(item, f"{place}.{key}" if place else key)
+    return made

@@ -1,0 +1,173 @@
+"""Lookup: who named one value, by what a run has heard."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from handrail._labels.sources import ValueSource
+from handrail._sources.heard import Heard, OwnEntry, ReadText
+from handrail._sources.spelling import (
+    find_groups,
+    is_plain,
+    is_short,
+    normalize_value,
+    spell_number,
+)
+from handrail._sources.words import find_whole
+
+_HOSTS = frozenset(("net", "host"))
+"""Schemes for hosts."""
+_PARTS = re.compile(r"[\s/?&=:@,;#]+")
+_MIN_PART_CHARS, _MIN_WORD_CHARS = 4, 3
+YOURS = "your words"
+
+
+class Wanted(NamedTuple):
+    """A value to look up."""
+
+    value: str
+    name: str
+    """The resource's scheme, or the argument's name."""
+    schemes: frozenset[str] = frozenset()
+    """Its schemes and other words for it."""
+    verb: str = ""
+    is_link: bool = False
+
+
+def find_source(heard: Heard, wanted: Wanted) -> ValueSource:
+    """Return who named a value: the best source among its spellings."""
+    if not is_plain(wanted.value):
+        return _make(wanted, "nowhere")
+    value = normalize_value(wanted.value)
+    if not value:
+        return _make(wanted, "nowhere")
+    spellings = spell_number(value)
+    return (
+        _find_person(heard, wanted, spellings)
+        or _find_own(heard, wanted, spellings)
+        or _find_read(heard, wanted, spellings)
+        or _describe_made_up(heard, wanted, value)
+    )
+
+
+def _make(wanted: Wanted, kind: str, **more: str) -> ValueSource:
+    about = {"value": wanted.value, "name": wanted.name, "kind": kind, "verb": wanted.verb}
+    return ValueSource(**about, **more, is_link=wanted.is_link)  # type: ignore[arg-type]  # a kind
+
+
+def _find_person(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
+    for one in heard.around:
+        if any(is_said(value, text, wanted) for text in one.said for value in spellings):
+            return _make(wanted, "person")
+    return None
+
+
+def is_said(value: str, text: str, wanted: Wanted) -> bool:
+    """Return whether a person has named a value in a text. Both are in one spelling."""
+    if is_short(value):
+        return value.isdigit() and _is_numbered(value, text, wanted)
+    if find_whole(value, text) >= 0:
+        return True
+    if (groups := find_groups(value)) is not None and groups.search(text):
+        return True
+    return _is_in_address(value, text, wanted)
+
+
+def _is_numbered(value: str, text: str, wanted: Wanted) -> bool:
+    """Return whether a short number follows a word for the thing, as in "file 13"."""
+    words = "|".join(
+        re.escape(word) for word in sorted(wanted.schemes) if len(word) >= _MIN_WORD_CHARS
+    )
+    if not words or value not in text:
+        return False
+    numbered = (
+        rf"\b(?:{words})s?[ :]*(?:ids?|no\.?|nr\.?|number)?[ :]*#? ?{value}(?![\w.,:/\-]*\d|\w)"
+    )
+    return re.search(numbered, text) is not None
+
+
+def _is_in_address(value: str, text: str, wanted: Wanted) -> bool:
+    """Return whether a value is the host, or a whole part, in an address."""
+    if value not in text:
+        return False
+    if wanted.schemes & _HOSTS:
+        return re.search(rf"(?<![\w@.\-/]){re.escape(value)}(?::\d+)?/", text) is not None
+    if "." in value.partition("/")[0] or "@" in value or value.isdigit():
+        return False
+    in_path = (
+        rf"(?<![\w@.\-])[\w\-]+(?:\.[\w\-]+)+/(?:[^\s?#]*/)?{re.escape(value)}(?=/|$|[\s?#,;)>\"'])"
+    )
+    return re.search(in_path, text) is not None
+
+
+def _find_own(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
+    best: ValueSource | None = None
+    for one in heard.around:
+        for entry in (entry for value in spellings for entry in one.own.get(value, ())):
+            if entry.own.scheme and entry.own.scheme.casefold() not in wanted.schemes:
+                continue
+            best = _describe_own(heard, wanted, entry)
+            if best.kind == "person":
+                return best
+    if best is None and any(_is_just_written(one, spellings) for one in heard.around):
+        return _make(wanted, "own", place=YOURS)
+    return best
+
+
+def _is_just_written(heard: Heard, spellings: list[str]) -> bool:
+    """Return whether a person has written a short value, perhaps about something else."""
+    short = [value for value in spellings if is_short(value)]
+    return any(find_whole(value, text) >= 0 for value in short for text in heard.said)
+
+
+def _describe_own(heard: Heard, wanted: Wanted, entry: OwnEntry) -> ValueSource:
+    named = entry.is_new or any(
+        not is_short(name) and find_whole(name, text) >= 0
+        for name in entry.names
+        for one in heard.around
+        for text in one.said
+    )
+    about = {"call_id": entry.call_id, "tool": entry.tool, "place": entry.own.place}
+    return _make(wanted, "person" if named else "own", **about, title=entry.title)
+
+
+def _find_read(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
+    for one in heard.around:
+        for value in spellings:
+            if (found := _search(one, value)) is not None:
+                place, words = found.quote(value)
+                about = {"call_id": found.call_id, "tool": found.tool, "place": place}
+                return _make(wanted, "read", **about, quote=words)
+    return None
+
+
+def _search(heard: Heard, value: str) -> ReadText | None:
+    """Return the first result with a value. No result is searched twice."""
+    start = heard.progress.get(value, 0)
+    groups = None
+    for index in range(start, len(heard.reads)):
+        text = heard.reads[index].text
+        if find_whole(value, text) >= 0:
+            heard.progress[value] = index
+            return heard.reads[index]
+        groups = groups or find_groups(value)
+        if groups is not None and groups.search(text):
+            heard.progress[value] = index
+            return heard.reads[index]
+    heard.progress[value] = len(heard.reads)
+    return None
+
+
+def _describe_made_up(heard: Heard, wanted: Wanted, value: str) -> ValueSource:
+    """Describe a value from nowhere, with the first part that was read."""
+    parts = [part for part in _PARTS.split(value) if _MIN_PART_CHARS <= len(part) < len(value)]
+    for part in sorted(parts, key=lambda part: not part.isdigit()):
+        if any(find_whole(part, text) >= 0 for one in heard.around for text in one.said):
+            continue
+        for one in heard.around:
+            if (found := _search(one, part)) is not None:
+                place, words = found.quote(part)
+                about = {"call_id": found.call_id, "tool": found.tool, "place": place}
+                return _make(wanted, "nowhere", **about, quote=words, part=part)
+    return _make(wanted, "nowhere")

@@ -1,0 +1,99 @@
+"""The values to look up: a call's destinations, and links in the texts it sends."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from handrail._labels.sources import DESTINATION_KEY
+from handrail._schema.marks import Leaf, find_leaves, find_marked
+from handrail._sources.lookup import Wanted
+from handrail._sources.spelling import normalize_value
+from handrail._sources.words import find_whole
+from handrail._values.access import Access
+
+_LINK = re.compile(
+    r"(?:https?://)?[\w.+-]*@?(?:[\w-]+\.)+[a-z]{2,}(?:/[^\s'\"<>)\]]*)?|\b[A-Z]{2}\d{10,32}\b",
+    re.IGNORECASE,
+)
+"""Links, addresses and account numbers in a longer text."""
+_SLASHES = re.compile(r"/{2,}")
+_ENDS = re.compile(r"(?:_?ids?|_?names?|s)$")
+_STOPS = ".,;:!?"
+
+
+def find_wanted(
+    args: str, accesses: Iterable[Access], marked: Mapping[str, Any] | None, *, writes: bool
+) -> list[Wanted]:
+    """Return the values to look up in a call, each once."""
+    given: Any = json.loads(args or "{}")
+    leaves = [leaf for leaf in find_leaves(given) if leaf.value]
+    found: dict[str, Wanted] = {}
+    for access in accesses:
+        if (wanted := _find_resource(access, leaves)) is not None:
+            found.setdefault(wanted.value, wanted)
+    for place, value, scheme in find_marked(marked, given, DESTINATION_KEY) if marked else ():
+        name = _argument(place)
+        found.setdefault(value, Wanted(value, scheme or name, _words(scheme, name)))
+    if not writes:
+        return list(found.values())
+    return [*found.values(), *_find_links(leaves, found)]
+
+
+def _find_resource(access: Access, leaves: list[Leaf]) -> Wanted | None:
+    """Return the argument that an access names, or None: then the developer wrote it."""
+    scheme, _, path = access.resource.partition(":")
+    if not path:
+        return None
+    verb = access.verb.name.lower()
+    meant = _squeeze(path)
+    for leaf in leaves:
+        if _squeeze(leaf.value) == meant:
+            return Wanted(leaf.value, scheme, _words(scheme, _argument(leaf.place)), verb)
+    if scheme == "net":
+        return _find_host(path, leaves, verb)
+    value = normalize_value(path)
+    inside = (leaf for leaf in leaves if find_whole(value, normalize_value(leaf.value)) >= 0)
+    return None if next(inside, None) is None else Wanted(path, scheme, _words(scheme, ""), verb)
+
+
+def _find_host(path: str, leaves: list[Leaf], verb: str) -> Wanted | None:
+    """Return the address with a host, or the host itself if it is in a longer text."""
+    host, schemes = path.partition("/")[0], frozenset(("net",))
+    for leaf in leaves:
+        if not re.search(rf"(?<![\w.\-]){re.escape(host)}(?![\w\-])", leaf.value, re.IGNORECASE):
+            continue
+        is_whole = not re.search(r"\s", leaf.value)
+        if is_whole and normalize_value(leaf.value) != host:
+            return Wanted(leaf.value, "net", frozenset(("net address",)), verb)
+        return Wanted(host, "net", schemes, verb)
+    return None
+
+
+def _find_links(leaves: list[Leaf], found: Mapping[str, Wanted]) -> Iterable[Wanted]:
+    """Yield the links in the texts that a call writes or sends."""
+    seen = {normalize_value(value) for value in found}
+    for leaf in leaves:
+        if leaf.value in found:
+            continue
+        for match in _LINK.finditer(leaf.value):
+            link = match[0].rstrip(_STOPS)
+            if normalize_value(link) not in seen:
+                seen.add(normalize_value(link))
+                yield Wanted(link, _argument(leaf.place), frozenset(), "", is_link=True)
+
+
+def _squeeze(value: str) -> str:
+    return _SLASHES.sub("/", normalize_value(value).replace(" ", ""))
+
+
+def _argument(place: str) -> str:
+    return re.split(r"[.\[]", place)[0]
+
+
+def _words(scheme: str, argument: str) -> frozenset[str]:
+    """Return words for a value: its scheme, and its argument without an id."""
+    every = (scheme.casefold(), argument.casefold(), _ENDS.sub("", argument.casefold()))
+    return frozenset(word for word in every if word)

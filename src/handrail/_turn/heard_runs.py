@@ -1,0 +1,83 @@
+"""Remembers for each run what people wrote in it, and what its tools returned."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from handrail._turn.record import Record
+from handrail._turn.turn import Turn
+
+if TYPE_CHECKING:
+    from handrail._sources.heard import Heard, HeardCall  # which few runs need
+
+MAX_RUNS = 1_000
+"""Runs of which an executor remembers what they have heard. The oldest are dropped first."""
+
+
+class HeardRuns:
+    """Remembers what each run has heard. A run that was forgotten asks more often."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, Heard] = OrderedDict()
+
+    def follow(self, turn: Turn[Any], run: str | None, said: Iterable[str] | None) -> None:
+        """Let a turn hear what people said, and what its run has heard before."""
+        heard = turn.options.heard
+        if heard is None:
+            if said is None and run not in self._runs:
+                return
+            heard = self._find(run)
+        elif run is not None and heard.follows_turns:
+            self._runs[run] = heard
+        heard.say(*(said or ()))
+        if heard.follows_turns:
+            heard.follow(TurnFeed(turn))
+        turn.options = turn.options._replace(heard=heard)
+
+    def _find(self, run: str | None) -> Heard:
+        """Return what a run has heard. Every turn of a run without a name is a run of its own."""
+        from handrail._sources.heard import Heard
+
+        heard = Heard()
+        if run is not None:
+            heard = self._runs.pop(run, heard)
+            self._runs[run] = heard
+            while len(self._runs) > MAX_RUNS:
+                self._runs.popitem(last=False)
+        return heard
+
+
+class TurnFeed:
+    """Returns the calls of a turn that have ended.
+
+    It keeps the turn until another one follows and all its calls have ended.
+    """
+
+    def __init__(self, turn: Turn[Any]) -> None:
+        self._turn: Turn[Any] | None = turn
+        self._weak = ref(turn)
+        self._taken = set[tuple[str, int]]()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it can return nothing more."""
+        return self._weak() is None
+
+    def take(self, *, is_last: bool) -> Iterator[HeardCall]:
+        """Yield the calls that have ended since this was last called."""
+        from handrail._sources.heard import HeardCall
+
+        turn = self._weak()
+        if turn is None:
+            return
+        records: tuple[Record, ...] = turn.records
+        for record in records:
+            name, result = (record.call.id, record.nth), record.result
+            if result is not None and result.pending is None and name not in self._taken:
+                self._taken.add(name)
+                yield HeardCall(record.call.name, record.call.args, result)
+        has_ended = len(self._taken) == len(records)
+        self._turn = None if has_ended and not is_last else turn

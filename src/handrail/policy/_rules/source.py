@@ -1,0 +1,100 @@
+"""Rules about sources: who named the values of a call, and what its run has read before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+from handrail import Access, CheckedCall, Effect
+from handrail._support import is_list
+from handrail.policy._rules.errors import InvalidRule
+from handrail.sources import SourceKind, ValueSource
+
+SourceRules: TypeAlias = bool | Literal["strict"]
+"""Whether the ready rules about sources apply, and how strict they are about addresses."""
+SourceTest: TypeAlias = SourceKind | Literal["", "none"]
+After: TypeAlias = Literal["read", "private"]
+
+
+class Touches(Protocol):
+    """An entry of ``access`` in a rule."""
+
+    def meets(self, access: Access, /) -> bool:
+        """Return whether it is about an access."""
+        ...
+
+
+_KINDS = get_args(SourceKind)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMatch:
+    """A rule's condition on sources."""
+
+    kind: SourceTest = ""
+    """The best source that matches; ``none`` for a call that names nothing; empty for any."""
+    links: bool = False
+    """Whether it is about links in texts, instead of destinations."""
+    after: frozenset[After] = frozenset()
+    """What the run must have read before."""
+
+    def __bool__(self) -> bool:
+        return bool(self.kind or self.after)
+
+    def find(self, sources: Iterable[ValueSource], touches: Sequence[Touches]) -> list[ValueSource]:
+        """Return the sources that match; with touches, only those among them."""
+        if self.kind in ("", "none"):
+            return []
+        kind: Any = self.kind
+        found = [one for one in sources if one.is_link is self.links and one.is_at_most(kind)]
+        return [one for one in found if _is_named(one, touches)] if touches else found
+
+
+def read_source_match(table: Mapping[str, Any]) -> SourceMatch:
+    """Read a rule's keys about sources."""
+    kind, links = table.get("source", ""), table.get("links", False)
+    if "source" in table and kind not in (*_KINDS, "none"):
+        raise InvalidRule("source must be 'person', 'own', 'read', 'nowhere' or 'none'")
+    if not isinstance(links, bool) or (links and not kind):
+        raise InvalidRule("links must be true or false, beside source; change it")
+    after = table.get("after", [])
+    if not is_list(after) or not set(after) <= set(get_args(After)):
+        raise InvalidRule("after must be a list of 'read' and 'private'")
+    if (kind or after) and table.get("decide") == "allow":
+        raise InvalidRule("source and after can only restrict; remove them, or ask or deny")
+    return SourceMatch(kind, links, frozenset(after))
+
+
+def read_source_rules(value: object) -> SourceRules:
+    """Read a rule file's key ``sources``."""
+    if value == "strict":
+        return "strict"
+    if not isinstance(value, bool):
+        raise InvalidRule("sources must be true, false or 'strict'")
+    return value
+
+
+def _is_named(source: ValueSource, touches: Sequence[Touches]) -> bool:
+    try:
+        access = Access(Effect[source.verb.upper()], f"{source.name}:{source.value}")
+    except (KeyError, ValueError):
+        return False  # an argument, or a link in a text
+    return any(touch.meets(access) for touch in touches)
+
+
+def drop_workspace_files(
+    sources: Iterable[ValueSource], call: CheckedCall
+) -> tuple[ValueSource, ...]:
+    """Return the sources without workspace files and links in their texts."""
+    written = [access.resource for access in call.accesses if access.verb > Effect.READ]
+    paths = [name.removeprefix("file:") for name in written if name.startswith("file:")]
+    inside = len(paths) == len(written) and not any(map(_is_outside, paths))
+    is_command = "*" in written
+    kept = [one for one in sources if one.name != "file" or _is_outside(one.value)]
+    return tuple(one for one in kept if not (one.is_link and (inside or is_command)))
+
+
+def _is_outside(path: str) -> bool:
+    """Return whether a path may lead out of the workspace."""
+    return path.startswith(("/", "~")) or ".." in path.split("/")
