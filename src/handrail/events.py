@@ -92,7 +92,7 @@ class Answered(_Fact):
 
 
 WaitReason: TypeAlias = Literal["resource", "slot", "queue", "rate"]
-"""Why a call waits: earlier calls use a resource that it needs too, no slot is free, or it is on a
+"""Why a call waits: earlier calls use a resource it needs too, no slot is free, or it is on a
 queue of durable runs, which has a limit of calls or of calls per time."""
 
 

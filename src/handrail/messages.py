@@ -52,7 +52,7 @@ Stop: TypeAlias = Literal[
     "end", "calls", "length", "refused", "paused", "overflow", "malformed", "unsupported", "other"
 ]
 """Why a model stopped: finished, tool calls, output limit, refusal, a pause to be continued, a full
-context window, an invalid tool call, a request that handrail cannot answer, or another reason."""
+context window, an invalid tool call, a request handrail cannot answer, or another reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +64,9 @@ class Usage:
     output_tokens: int = 0
     """All output tokens, including reasoning."""
     cached_tokens: int = 0
-    """Input tokens that were read from a cache."""
+    """Input tokens read from a cache."""
     cache_write_tokens: int = 0
-    """Input tokens that were written to a cache, where the provider reports that."""
+    """Input tokens written to a cache, where the provider reports that."""
     reasoning_tokens: int = 0
     """Output tokens of reasoning, where the provider reports that."""
 
@@ -96,9 +96,9 @@ class Price:
     input: Decimal
     output: Decimal
     cached: Decimal
-    """Of input tokens that are read from a cache."""
+    """Of input tokens read from a cache."""
     cache_write: Decimal
-    """Of input tokens that are written to a cache."""
+    """Of input tokens written to a cache."""
 
     def __init__(
         self,
@@ -143,25 +143,25 @@ class Reasoning:
     signature: str = ""
     """The provider's signature or encrypted reasoning, which is sent back unchanged."""
     api: str = ""
-    """The API that it came from, such as ``anthropic``."""
+    """The API it came from, such as ``anthropic``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A part of a reply that handrail does not read. It goes back unchanged, to its API only."""
+    """A part of a reply handrail does not read. It goes back unchanged, to its API only."""
 
     data: str
     """A JSON object, as the API sent it."""
     api: str
-    """The API that it came from, such as ``anthropic``."""
+    """The API it came from, such as ``anthropic``."""
     kind: Literal["part", "fields"] = "part"
-    """``part``: a separate part, such as a search that the provider ran. ``fields``: more fields of
+    """``part``: a separate part, such as a search the provider ran. ``fields``: more fields of
     the next part, or of the whole reply if no part follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class TruncatedCall:
-    """A call that was truncated before its arguments were complete. It is never run."""
+    """A call truncated before its arguments were complete. It is never run."""
 
     name: str
     id: str
@@ -169,7 +169,7 @@ class TruncatedCall:
     """The incomplete arguments."""
 
     def refuse(self) -> Result:
-        """Return the result that a model gets for it."""
+        """Return the result a model gets for it."""
         return Result.fail(self.id, FailureKind.BAD_ARGS, _CUT_OFF)
 
 
@@ -204,7 +204,7 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """The text of the reply, without reasoning."""
+        """The reply's text, without reasoning."""
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
@@ -232,7 +232,7 @@ Message: TypeAlias = Prompt | Reply | ToolResults
 
 
 def find_loaded_tools(messages: Iterable[Message]) -> tuple[str, ...]:
-    """Return the deferred tools that a conversation has found, in the order they were found."""
+    """Return the deferred tools a conversation has found, in the order they were found."""
     results = [message.results for message in messages if type(message) is ToolResults]
     searches = [result for several in results for result in several if result.found]
     found = [name for search in searches if search.failure is None for name in search.found]
@@ -253,9 +253,9 @@ class ArgsDelta:
     """A piece of a call's arguments, to show while they arrive. The ``Call`` follows later."""
 
     call_id: str
-    """The id of the call."""
+    """The call's id."""
     name: str
-    """The name of the tool."""
+    """The tool's name."""
     text: str
     """The next characters of the JSON text."""
 
@@ -317,7 +317,7 @@ class ModelError(HandrailError):
 
 
 class RequiredTool(NamedTuple):
-    """A tool that the model must call in its reply."""
+    """A tool the model must call in its reply."""
 
     name: str
 
@@ -333,7 +333,7 @@ class Request(NamedTuple):
     tools: Toolset = Toolset()
     system: str = ""
     max_tokens: int | None = None
-    """Maximum tokens of the reply. None means the default of the model."""
+    """Maximum tokens of the reply. None means the model's default."""
     tool_choice: ToolChoice = "auto"
     output: str = ""
     """The tool that takes the typed answer, if there is one. A model may ask for it otherwise."""
@@ -344,7 +344,7 @@ Model: TypeAlias = Callable[[Request], AsyncIterator[StreamItem] | Awaitable[Rep
 
 
 def model_names(model: Model) -> tuple[str, ...]:
-    """Return the names of the models that a model asks: its attribute ``names``.
+    """Return the names of the models a model asks: its attribute ``names``.
 
     A function without this attribute has an empty name.
     """

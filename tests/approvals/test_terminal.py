@@ -990,6 +990,7 @@ Or none?
 
   1  red
   2  gre\\u{7}en
+
 A number or your own answer \
 """,
             "gre\x07en",
@@ -999,6 +1000,7 @@ Which\\u{1B}?
 Or none?
 
   1  red
+
 A number or your own answer \
 """,
             "blue",

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import venv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from cli_harness import Handrail, made  # noqa: E402  found there
 from cli_runs import journal_run  # noqa: E402
 from cli_screens import Screen  # noqa: E402
+from models.stage import Answer, provider  # noqa: E402
 
 FOLDER = ROOT / "docs" / "cli" / "pictures"
 GROUNDS = ("dark", "light")
@@ -109,6 +111,20 @@ busy = ScriptedModel(
         Call("bash", {"command": "sh serve.sh", "background": True}, "c2")),
     say("Now the orders.", Call("import_orders", {"path": "2026-11.csv"}, "c3")),
 )
+planner = ScriptedModel(
+    say("I read the parser first.", Call("read", {"file_path": "src/parse.py"}, "c1")),
+    say(THE_PLAN, Call("finish_plan", {}, "c2")),
+)
+installer = ScriptedModel(
+    say("The project does not have attrs yet. I install it.",
+        Call("bash", {"command": "pip install attrs"}, "c1")),
+)
+
+
+async def short(request):
+    return say("Done.")
+
+
 tools = [todo(), import_orders]
 """
 PARSER = """\
@@ -136,6 +152,19 @@ reason = "it only reads"
 """
 OLD = "    return\n"
 NEW = "    if row.cells:  # no final newline\n        yield row\n"
+THE_PLAN = """\
+The loop yields a row only at a newline, so a file without a final one loses its **last row**.
+
+1. In `parse_rows`, yield the row after the loop if it has cells.
+2. Add a test with a file without a final newline.
+3. Run `pytest tests/test_parse.py`.
+"""
+PROMPTS = (
+    "Why is the last row of an import lost?",
+    "Rename Row.cells to Row.fields everywhere, and in the docs",
+    "Write a changelog for 2.1",
+)
+OVERLOADED = b'{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}'
 RULE = {"rule": "no-force", "file": ".handrail/rules.toml", "line": 12}
 MODE = {"rule": "mode ask", "file": "", "line": 0}
 SECOND = 11.6
@@ -195,7 +224,7 @@ RUN: list[dict[str, Any]] = [
 
 def _project(handrail: Handrail) -> None:
     handrail.write("src/parse.py", PARSER)
-    handrail.write("model.py", f"OLD, NEW = {OLD!r}, {NEW!r}\n{MODEL}")
+    handrail.write("model.py", f"OLD, NEW, THE_PLAN = {OLD!r}, {NEW!r}, {THE_PLAN!r}\n{MODEL}")
 
 
 def question(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
@@ -239,6 +268,46 @@ def runs_show(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
     screen.ends()
 
 
+def wait(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
+    """A provider that is overloaded, in the middle of a chat."""
+    _project(handrail)
+    busy = Answer(status=529, body=OVERLOADED, headers={"retry-after": "20"})
+    with provider(busy, busy) as stage:
+        words = ["-m", "anthropic:claude-opus-5", "--base-url", stage.url]
+        key = {"ANTHROPIC_API_KEY": "k", "HANDRAIL_MODEL_TRIES": "10"}
+        screen.runs("chat", *words, "Why is the last row lost?", env={**env, **key})
+        screen.shows("next try in")
+
+
+def plan(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
+    """A plan, and the question how to go on."""
+    _project(handrail)
+    words = ["--model", "model.py:planner", "--mode", "plan"]
+    screen.runs("chat", *words, "The last row is lost. Plan a fix.", env=env)
+    screen.shows("Change the plan")
+
+
+def install(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
+    """A question about an install."""
+    _project(handrail)
+    venv.create(handrail.workspace / ".venv")
+    words = ["--model", "model.py:installer", "--mode", "edits"]
+    screen.runs("chat", *words, "Use attrs for Row.", env=env)
+    screen.shows("▸ n no")
+
+
+def resume(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
+    """A list of conversations to choose from."""
+    _project(handrail)
+    subprocess.run(["git", "init", "-q", "-b", "last-row", str(handrail.workspace)], check=True)  # noqa: S603, S607
+    for prompt in PROMPTS:
+        ran = handrail("run", "--model", "model.py:short", prompt)
+        assert ran.exit == 0, ran.err
+    screen.runs("chat", "--model", "model.py:model", env=env)
+    screen.types("/resume", after="Describe a change")
+    screen.shows(PROMPTS[0][:20])
+
+
 def doctor(_handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
     """What is missing, and what to do."""
     screen.runs("doctor", env=env)
@@ -259,6 +328,11 @@ PICTURES = {
     "error": Picture(error, 80),
     "runs-show": Picture(runs_show, 100),
     "doctor": Picture(doctor, 100),
+    **{
+        f"{show.__name__}-{width}": Picture(show, width)
+        for show in (wait, plan, install, resume)
+        for width in (80, 120)
+    },
 }
 
 

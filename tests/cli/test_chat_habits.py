@@ -287,6 +287,7 @@ def test_going_back_to_a_message_restores_files_and_the_conversation(
 
 
 def test_a_run_is_picked_by_its_first_words(chat: Chat, handrail: Handrail) -> None:
+    subprocess.run(["git", "init", "-q", "-b", "cart", str(handrail.workspace)], check=True)  # noqa: S603, S607
     for words in ("first words", "other matter"):
         pty = chat("--without", "bash")
         pty.types(f"{words}\r")
@@ -295,6 +296,7 @@ def test_a_run_is_picked_by_its_first_words(chat: Chat, handrail: Handrail) -> N
     pty = chat("--without", "bash")
     pty.types("/resume\r")
     pty.sees("other matter")
+    pty.sees("cart, done")
     pty.types("first")
     pty.sees("▸")
     pty.types("\r")

@@ -68,6 +68,7 @@ def test_what_a_new_run_is() -> None:
         "handrail": 2,
         "id": saved.id,
         "workspace": "/ws",
+        "branch": "",
         "prompt": "x" * 200,
         "command": "run",
         "settings": {"mode": "ask"},

@@ -286,13 +286,17 @@ def test_pictures_are_made_of_screens(tmp_path: Path) -> None:
 
 SVG = "http://www.w3.org/2000/svg"
 URL = "https://ci.example.org/42"
-TAKEN = ["question-80", "running", "runs-show"]
+TAKEN = ["question-80", "running", "runs-show", "resume-120"]
 """The pictures that the test takes anew."""
 SEEN = {
     "question-80": ["Edit src/parse.py, lines 7-8?", "/undo can undo it", "if row.cells:", "y yes"],
     "running": ["Yield the last row", "1 of 3 done", "62%", "Job 1 sh serve.sh"],
     "error": ["no API key for OpenAI", "export OPENAI_API_KEY"],
-    "doctor": ["works", "no model is set", "rules-unreachable"],
+    "doctor": ["bubblewrap: 8 protections", "no model is set", "`--full` shows all"],
+    "wait-80": ["overloaded, next try in", "(2 of 10), Esc stops"],
+    "plan-80": ["Carry out this plan?", "Continue in edits", "Change the plan"],
+    "install-120": ["let it reach pypi.org", "and change .venv?", "leaves this machine"],
+    "resume-120": ["last-row, done", "Rename Row.cells"],
     "runs-show": ["waited 4.20 s for #1 bash", "denied", "attempt failed", "░"],
 }
 """Some of what is on each; all of it is held by other tests."""

@@ -17,19 +17,23 @@ EXTRAS = "acp,anthropic,cli,coding,google,mcp,openai"
 OPEN_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 RUN = [*("podman", "--runtime", "runc", "run", "--rm", "--network=none"),
        *("--ulimit", f"nofile={OPEN_FILES}:{OPEN_FILES}", "--ulimit", "nproc=4096:4096")]  # fmt: skip
-FULL_SANDBOX = ["--security-opt", "seccomp=unconfined", "--security-opt", "unmask=ALL"]
+FLAGS = {
+    "landlock": [],
+    "bubblewrap": ["--security-opt", "seccomp=unconfined", "--security-opt", "unmask=ALL"],
+}
+"""What the container may do, by the sandbox that works inside."""
 
 MODEL = """
 from handrail import Call
 from handrail.testing import ScriptedModel
 
-COMMAND = "echo made >made.txt; touch ~/outside 2>/dev/null || echo closed; cat .git/HEAD"
+COMMAND = "echo made >made.txt; touch ~/outside 2>/dev/null || echo closed $(cat .git/HEAD)"
 model = ScriptedModel([Call("bash", {"command": COMMAND}, "c1")], "Done.")
 """
 
 pytestmark = [
     pytest.mark.soak,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(
         sys.platform != "linux" or not all(map(shutil.which, NEEDED)),
         reason=f"needs {', '.join(NEEDED)}",
@@ -66,37 +70,41 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     call("git", "init", "--quiet", "--initial-branch=trunk", tmp_path)
-    (tmp_path / "model.py").write_text(MODEL, encoding="utf-8")
     tmp_path.chmod(0o777)  # the agent's user in the container is another one
     return tmp_path
 
 
-def chat(image: str, project: Path, *flags: str) -> str:
-    mount = f"{project}:/work"
-    asked = ("run", "-o", "text", "-m", "model.py:model", "--mode", "open", "Make a file.")
-    return call(*RUN, *flags, "-v", mount, image, *asked)
+@pytest.fixture
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder outside the project: commands may not change the code of a model."""
+    folder = tmp_path_factory.mktemp("model")
+    folder.chmod(0o755)
+    (folder / "model.py").write_text(MODEL, encoding="utf-8")
+    return f"{folder}:/model:ro"
 
 
-@pytest.mark.parametrize(
-    ("flags", "tier"), [([], "landlock"), (FULL_SANDBOX, "bubblewrap")], ids=["usual", "full"]
-)
-def test_a_run_in_the_container(image: str, project: Path, flags: list[str], tier: str) -> None:
-    printed = chat(image, project, *flags)
+def chat(image: str, project: Path, model: str, *flags: str) -> str:
+    mounts = ("-v", f"{project}:/work", "-v", model)
+    asked = ("run", "-m", "/model/model.py:model", "--mode", "open", "Make a file.")
+    return call(*RUN, *flags, *mounts, image, *asked)
+
+
+@pytest.mark.parametrize("tier", FLAGS)
+def test_a_run_in_the_container(image: str, project: Path, model: str, tier: str) -> None:
+    printed = chat(image, project, model, *FLAGS[tier])
+    assert "closed ref: refs/heads/trunk" in printed, "a command wrote outside the project"
     assert "Done." in printed
-    assert "closed" in printed, "a command wrote outside the project"
-    assert "refs/heads/trunk" in printed
     assert (project / "made.txt").read_text(encoding="utf-8") == "made\n"
     report = "from handrail.sandbox import Sandbox; print(Sandbox('/work').report().tier)"
-    mount = f"{project}:/work"
-    asked = (*RUN, *flags, "-v", mount, "--entrypoint", "python", image, "-c", report)
-    assert call(*asked).strip() == tier
+    asked = (*RUN, *FLAGS[tier], "-v", f"{project}:/work", "--entrypoint", "python", image)
+    assert call(*asked, "-c", report).strip() == tier
 
 
-def test_the_home_folder_is_kept_in_a_volume(image: str, project: Path) -> None:
+def test_the_home_folder_is_kept_in_a_volume(image: str, project: Path, model: str) -> None:
     name = "handrail-test-home"
     kept = ("-v", f"{name}:/home/agent")
     try:
-        chat(image, project, *kept)
+        chat(image, project, model, *kept)
         listed = call(*RUN, *kept, "-v", f"{project}:/work", image, "runs", "list")
     finally:
         call("podman", "volume", "rm", "--force", name)

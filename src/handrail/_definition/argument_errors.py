@@ -1,4 +1,4 @@
-"""Describe a validator's problems for a model: bounded, and in the terms of the tool."""
+"""Describe a validator's problems for a model: bounded, and in the tool's terms."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def locate(problem: Problem, value: Any) -> LocatedProblem:
 
 
 class Window(NamedTuple):
-    """Arguments with only a few items of a long list, so that all of them can be validated."""
+    """Arguments with only a few items of a long list, so all of them can be validated."""
 
     value: Any
     list_path: JsonPath
@@ -222,7 +222,7 @@ def _describe_problem(problem: Problem, path: JsonPath, unknown: UnknownFields) 
     if kind in _EXPECTED:
         with suppress(KeyError):  # an author's own error may have the name of a known kind
             return "expected " + clip(_EXPECTED[kind].format_map(_numbers(problem.details)))
-    # a message by the author of a type, or a rare one of pydantic's own
+    # a message by a type's author, or a rare one of pydantic's own
     message = problem.message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return clip(message.replace("Input should be", "expected", 1))
 

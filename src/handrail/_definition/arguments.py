@@ -1,7 +1,7 @@
 """Validate a model's arguments strictly, and repair only what has one reading.
 
 The text is validated first. Unless it certainly has no duplicate key, it is also parsed, to refuse
-text that other parsers accept. If something is wrong, a second pass repairs values with only one
+text other parsers accept. If something is wrong, a second pass repairs values with only one
 reading, and describes the remaining problems for the model. Text that is JSON but for a code fence
 or one comma is read as it was meant, with a note.
 """
@@ -29,9 +29,9 @@ MAX_BYTES = 1024 * 1024
 MAX_THOROUGH_VALUES = 600
 """Values up to which invalid arguments are validated to the end: each may be a mistake."""
 MAX_TRIED_CHARS = 200_000
-"""Characters that are validated again in total, to try repairs."""
+"""Characters validated again in total, to try repairs."""
 MIN_TRIED_CHARS = 1_000
-"""Characters that one try costs at least."""
+"""Characters one try costs at least."""
 MIN_TRIES = 1
 _new: Callable[..., Any] = vars(tuple)["__new__"]
 """The fastest way to create a tuple; every call creates one here."""
@@ -112,12 +112,12 @@ class Arguments:
                 after.left, after.value, self._schema, stopped=False
             )
             return _refusal(left)
-        check(after.value)  # a string that was parsed as JSON may have nested it too deeply
+        check(after.value)  # a string parsed as JSON may have nested it too deeply
         values = after.value if checker.passes_on else after.values
         return Args(values, canonical(after.value).decode(), after.repairs)
 
     def _reread(self, value: Any) -> Reread | None:
-        """Return other arguments that were meant, with a note on each difference."""
+        """Return the likely arguments, with a note on each difference."""
         if value is None:
             return Reread({}, (NULL,))
         if not self._synonyms:

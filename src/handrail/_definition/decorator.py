@@ -41,7 +41,7 @@ class Options(TypedDict, total=False):
     headline: Headline
     """Returns a call in one line, for the person who approves it."""
     verify: Verify
-    """Returns whether a call took effect, for a durable run that was killed during it."""
+    """Returns whether a call took effect, for a durable run killed during it."""
     private: bool
     """Its results are private: a rule can ask before anything leaves after they were read."""
     own: OwnValues
@@ -53,10 +53,10 @@ class Options(TypedDict, total=False):
     max_chars: int
     aliases: Iterable[str]
     instead_of: Mapping[str, str]
-    """Tools that models know from elsewhere, and the purpose for which to use this one."""
+    """Tools models know from elsewhere, and the purpose for which to use this one."""
     synonyms: Synonyms
     """Other names of parameters that are accepted: for each a parameter, or a function that gets
-    all arguments and returns the fields that this one means, or None if that is unclear."""
+    all arguments and returns the fields this one means, or None if that is unclear."""
     exposure: Exposure
     search_hint: str
     examples: Iterable[Mapping[str, Json]]

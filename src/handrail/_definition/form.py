@@ -1,4 +1,4 @@
-"""Forms: a tool whose calls are answered by a person, with the values of a form."""
+"""Forms: a tool whose calls are answered by a person, with a form's values."""
 
 from __future__ import annotations
 

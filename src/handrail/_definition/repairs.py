@@ -124,10 +124,10 @@ _SCALARS: dict[str, tuple[type, ...]] = {
 
 
 def _is_single(given: Any, path: JsonPath) -> bool:
-    """Return whether a list of one item is the only list that this can mean.
+    """Return whether a list of one item is the only list this can mean.
 
     Inside a list, several single values may be one list. An empty text may be an empty list. A
-    text that starts like JSON is JSON that was cut off.
+    text that starts like JSON is JSON cut off.
     """
     if path and isinstance(path[-1], int):
         return False

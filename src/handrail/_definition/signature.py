@@ -32,7 +32,7 @@ REQUIRED: Any = inspect.Parameter.empty
 
 
 class Parameter(NamedTuple):
-    """One parameter that a model fills."""
+    """One parameter a model fills."""
 
     name: str
     annotation: Any
@@ -53,7 +53,7 @@ class Signature(NamedTuple):
     positional: tuple[Parameter, ...] = ()
     """The parameters that must be passed by position, in order."""
     context: str | None = None
-    """The parameter that the executor fills, if the function has one."""
+    """The parameter the executor fills, if the function has one."""
     method: Method = ""
     """Whether binding the function fills its first parameter."""
     whole: bool = False
@@ -61,7 +61,7 @@ class Signature(NamedTuple):
     copied: tuple[Parameter, ...] = ()
     """The parameters whose defaults are copied."""
     deps: str = ""
-    """The type of the deps that the function needs, if any: ``Shop`` of ``Context[Shop]``."""
+    """The type of the deps the function needs, if any: ``Shop`` of ``Context[Shop]``."""
 
     @property
     def plain(self) -> bool:
@@ -77,7 +77,7 @@ def unwrap(fn: Any) -> tuple[Callable[..., Any], Method]:
 
 
 def signature(fn: Callable[..., Any], method: Method) -> Signature:
-    """Read a function's signature. Refuses parameters that a model cannot fill."""
+    """Read a function's signature. Refuses parameters a model cannot fill."""
     hints = _hints(fn)
     declared = list(inspect.signature(fn).parameters.values())[1 if method else 0 :]
     taken: list[Parameter] = []
@@ -183,7 +183,7 @@ _UNREADABLE = (NameError, SyntaxError, AttributeError, TypeError)
 
 
 def _hint(fn: Callable[..., Any], name: str, annotation: Any, names: dict[str, Any] | None) -> Any:
-    """Evaluate one type alone, so that an error can name it."""
+    """Evaluate one type alone, so an error can name it."""
     function = underlying_function(inspect.unwrap(fn))
     alone = FunctionType(function.__code__, function.__globals__)
     alone.__annotations__ = {name: annotation}

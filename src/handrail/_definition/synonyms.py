@@ -1,4 +1,4 @@
-"""Read arguments by other names that models know, if they have one reading."""
+"""Read arguments by other names models know, if they have one reading."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from handrail._values.content import is_object
 from handrail._values.strict_json import clip, format_value
 
 ReadField: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
-"""Takes all arguments; returns the fields that one of them means, or None if that is unclear."""
+"""Takes all arguments; returns the fields one of them means, or None if that is unclear."""
 Synonyms: TypeAlias = Mapping[str, str | ReadField]
-"""For a field that models send, the argument with the same meaning, or a function."""
+"""For a field models send, the argument with the same meaning, or a function."""
 
 _SEVERAL = 2
 
@@ -26,7 +26,7 @@ class Reread(NamedTuple):
 def read_synonyms(value: Any, synonyms: Synonyms, parameters: Collection[str]) -> Reread | None:
     """Replace the synonyms in arguments that are invalid; None if there are none.
 
-    A field that is given under two names stays: it is unclear which of them counts. A parameter
+    A field given under two names stays: it is unclear which of them counts. A parameter
     that is read as several needs no note: the model has used a name that exists.
     """
     if not is_object(value):

@@ -16,14 +16,14 @@ _FENCE = "```"
 
 
 class RepairedText(NamedTuple):
-    """JSON text, and a note on each slip that it had."""
+    """JSON text, and a note on each slip it had."""
 
     text: str
     notes: tuple[str, ...]
 
 
 def repair_text(text: str) -> RepairedText | None:
-    """Return the JSON text that was meant; None if there is no single reading."""
+    """Return the intended JSON text; None if there is no single reading."""
     if len(text) > MAX_CHARS:
         return None
     notes: list[str] = []

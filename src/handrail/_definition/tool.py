@@ -77,7 +77,7 @@ class Tool(Generic[P, R]):
     _destinations: Schema | None = field(default=None, repr=False)
     """The input schema with the markers of destinations, if there are any."""
     _target: Callable[[Mapping[str, Any]], Call] | None = field(default=None, repr=False)
-    """Takes checked arguments of a proxy; returns the call that it means."""
+    """Takes checked arguments of a proxy; returns the call it means."""
     _way: Way = field(init=False, repr=False)
     takes_context: bool = field(init=False, repr=False)
     """Whether the function takes a Context."""

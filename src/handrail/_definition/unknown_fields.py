@@ -11,7 +11,7 @@ from handrail._values.spec import Schema
 from handrail._values.strict_json import JsonPath, clip
 
 MAX_COMPARED_FIELDS = 100
-"""Fields that an unknown one is compared with."""
+"""Fields an unknown one is compared with."""
 MAX_COMPARED_CHARS = 64
 """Characters of a name that is compared with others."""
 MAX_LISTED_CHARS = 200
@@ -71,7 +71,7 @@ class UnknownFields:
 
 
 def _by_object(paths: Iterable[JsonPath]) -> dict[JsonPath, list[str]]:
-    """Return the names of fields, by the object that they are in."""
+    """Return the names of fields, by the object they are in."""
     names: dict[JsonPath, list[str]] = {}
     for path in dict.fromkeys(paths):
         names.setdefault(path[:-1], []).append(_name(path))

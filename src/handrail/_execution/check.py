@@ -28,9 +28,9 @@ _new: Callable[..., Any] = vars(tuple)["__new__"]
 _DIRECT, _DEFERRED, _SEARCH = Exposure.DIRECT, Exposure.DEFERRED, Exposure.SEARCH
 """Looking up an enum's member takes longer than comparing it."""
 MAX_LISTED_CHARS = 200
-"""Characters of the names of all tools, up to which an unknown tool's refusal lists them."""
+"""Unknown-tool refusals list all names up to this many characters."""
 _MAX_LISTED = 50
-"""Tools, up to which all may be listed. The policy checks each of them."""
+"""Tools, up to which all may be listed. The policy checks each."""
 _MIN_SIMILARITY = 0.8
 """Similarity of names, from 0 to 1, where `TodoWrite` must not suggest `write`."""
 
@@ -42,7 +42,7 @@ ALL_OF_IT: dict[Effect, tuple[Access, ...]] = {
 
 
 def check(call: Call, turn: Turn[Any], view: View, nth: int = 1) -> CheckedCall | Result:
-    """Return a call with its tool, arguments and accesses, or the result that refuses it."""
+    """Return a call with its tool, arguments and accesses, or its refusal."""
     tool, registry = turn.tools.find(call.name), view.registry
     if tool is None or tool.spec.exposure is not _DIRECT:
         if tool is None:
@@ -53,7 +53,8 @@ def check(call: Call, turn: Turn[Any], view: View, nth: int = 1) -> CheckedCall 
     checked = _read(call, tool, turn, view)
     if nth != 1 and isinstance(checked, CheckedCall):
         checked = checked._replace(nth=nth)
-    if registry is not None and registry.generation != turn.generation:
+    is_old = registry is not None and registry.generation != turn.generation
+    if registry is not None and is_old and tool.spec.name not in turn.options.lent:
         if _is_stale(tool.spec, view, registry):
             return Result.fail(call.id, FailureKind.STALE, _STALE.format(call.name))
         if isinstance(checked, CheckedCall) and _is_stale(checked.spec, view, registry):
@@ -64,16 +65,16 @@ def check(call: Call, turn: Turn[Any], view: View, nth: int = 1) -> CheckedCall 
 def _is_stale(spec: Spec, view: View, registry: Registry) -> bool:
     """Return whether a tool has changed or was removed since the model received it.
 
-    No registry has the tools that a view adds.
+    No registry has the tools a view adds.
     """
     current = registry.snapshot().find(spec.name)
     return not view.is_own(spec.name) and (current is None or current.spec != spec)
 
 
 def _find_offered(tool: AnyTool, turn: Turn[Any], view: View) -> AnyTool | None:
-    """Return a tool as a model can call it, or None. A deferred one that is always denied is none.
+    """Return a tool as a model can call it, or None. An always denied deferred one is none.
 
-    One that is in every request or was found before exists, so its calls are denied.
+    One sent in every request or found before exists, so its calls are denied.
     """
     exposure = tool.spec.exposure
     if exposure is _DIRECT:
@@ -90,14 +91,14 @@ def _read(call: Call, tool: AnyTool, turn: Turn[Any], view: View) -> CheckedCall
         args = tool.parse(call.args)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001  a validator of the tool's author
+    except BaseException as error:  # noqa: BLE001  the tool author's validator
         return _report_broken_tool(call, tool, error, _UNREADABLE)
     if type(args) is Failure:
         args = _with_signature(args, tool, turn, view)
         return Result(call.id, args.message, failure=args)
     if tool._target is not None:
         return _read_target(call, tool, args, turn, view=view)
-    if call.args is not args.text:  # the policy decides on the arguments that will run
+    if call.args is not args.text:  # the policy decides on the final arguments
         call = Call(call.name, args.text, call.id)
     accesses = (
         ALL_OF_IT[tool.spec.effect] if tool.touches is None else _collect_accesses(call, tool, args)
@@ -112,7 +113,7 @@ def _read(call: Call, tool: AnyTool, turn: Turn[Any], view: View) -> CheckedCall
 def _read_target(
     call: Call, proxy: AnyTool, args: Args, turn: Turn[Any], *, view: View
 ) -> CheckedCall | Result:
-    """Return the call that a proxy means, checked as if the model had made it."""
+    """Return the call a proxy means, checked as if the model had made it."""
     try:
         wanted, tool = _take_apart(call, proxy, args, turn, view=view)
     except KeyboardInterrupt:
@@ -130,7 +131,7 @@ def _read_target(
 def _take_apart(
     call: Call, proxy: AnyTool, args: Args, turn: Turn[Any], *, view: View
 ) -> tuple[Call, AnyTool | None]:
-    """Return the call that a proxy means, and its tool. Its name can be the one in an API."""
+    """Return the call a proxy means, and its tool. Its name can be the one in an API."""
     target: Any = proxy._target
     wanted = replace(target(args.values), id=call.id)
     tools: Toolset = turn.tools
@@ -141,7 +142,7 @@ def _take_apart(
 
 
 def find_meant(call: Call, turn: Turn[Any], view: View) -> Call:
-    """Return the call that a proxy means, if its arguments say so, or else the call itself."""
+    """Return the call a proxy means, if its arguments say so, or else the call itself."""
     proxy = turn.tools.find(call.name) or view.find_own(call.name, turn.tools)
     if proxy is None or proxy._target is None:
         return call
@@ -171,7 +172,7 @@ def _collect_accesses(call: Call, tool: AnyTool, args: Args) -> tuple[Access, ..
 
 
 def check_access(access: object, tool: AnyTool) -> None:
-    """Raise TypeError for anything but an access that the effect of a tool permits."""
+    """Raise TypeError for anything but an access permitted by the tool's effect."""
     effect = tool.spec.effect
     if type(access) is not Access or access.verb > effect:
         raise TypeError(f"{tool.origin} is a {effect.name} tool, but declares {access!s}.")
@@ -189,9 +190,9 @@ def _refuse_unknown(call: Call, turn: Turn[Any], view: View) -> Result:
 
 
 def _suggest(name: str, tools: Toolset, view: View) -> str:
-    """Name the tool that was meant. Few tools are all listed: a close name may be a wrong guess.
+    """Name the likely tool. Few tools are all listed: a close name may be a wrong guess.
 
-    A tool that the policy always denies is not named.
+    A tool the policy always denies is not named.
     """
     if advice := _advise(name, tools, view):
         return advice
@@ -241,7 +242,7 @@ def _advise(name: str, tools: Toolset, view: View) -> str:
 
 
 def _with_signature(failure: Failure, tool: AnyTool, turn: Turn[Any], view: View) -> Failure:
-    """Add its signature to the refusal of a tool that the model has not found yet."""
+    """Add its signature to the refusal of a tool the model has not found yet."""
     if tool.spec.exposure is not _DEFERRED or tool.spec.name in turn.options.loaded:
         return failure
     signature, finder = write_signature(tool.spec), view.finder

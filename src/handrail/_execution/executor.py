@@ -56,21 +56,21 @@ if TYPE_CHECKING:
 class Executor:
     """Runs calls: checked, decided, ordered and bounded, with one result each, in call order.
 
-    Use it as an async context manager: nothing that it started outlives it. You can enter it many
+    Use it as an async context manager: nothing it started outlives it. You can enter it many
     times, also at the same time; the last exit closes it. It belongs to the event loop that first
     uses it. Other threads use ``run_sync`` or ``in_thread``.
 
     Args:
-        tools: The tools that can be called. With a registry, those of the last
-            ``refresh_tools()``; a call of one that has changed since fails as stale.
+        tools: The tools to run. With a registry, those of the last
+            ``refresh_tools()``; calling one changed since then fails as stale.
         policy: Decides each call. Without one, every call is allowed.
         approvals: Who approves calls, and what an approval is tied to.
         hooks: Your code before, after and around calls.
         limits: Timeouts, retries, and how many calls can run at once.
-        long_results: What happens to results that are too long to show.
-        clock: Returns the time, for events and for approvals that expire.
-        call_found_by: How a model calls a deferred tool that it has found: by its name, or with
-            the tool ``call_tool``. Then the tools that it is sent never change.
+        long_results: What happens to overlong results.
+        clock: Returns the time, for events and for expiring approvals.
+        call_found_by: How a model calls a deferred tool it has found: by its name, or with
+            the tool ``call_tool``. Then the tools it is sent never change.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -126,9 +126,9 @@ class Executor:
     async def run_all(
         self, calls: Iterable[Call] | AsyncIterable[Call], *, turn: Turn[Any] | None = None
     ) -> list[Result]:
-        """Run the calls of one reply: in parallel if they do not conflict, in order if they do.
+        """Run one reply's calls: in parallel if they do not conflict, in order if they do.
 
-        Calls can arrive one by one: those that only read start early, the others once all have
+        Calls can arrive one by one: read-only ones start early, the others once all have
         arrived. Cancelling this cancels them all.
         """
         turn = self._own(turn) if turn is not None else self.turn()
@@ -152,15 +152,15 @@ class Executor:
         turn: Turn[Any] | None = None,
         show: Callable[[StreamItem], object] | None = None,
     ) -> ToolResults:
-        """Run the calls of a reply, and return the message with their results, in call order.
+        """Run a reply's calls, and return the message with their results, in call order.
 
-        A truncated call does not run. Calls that need approval later are pending: see
+        A truncated call does not run. Calls needing approval later are pending: see
         ``ToolResults.questions`` and ``resume``.
 
         Args:
-            reply: The reply, or the stream of a model that ends with it. Calls of a stream that
+            reply: The reply, or a model stream ending with it. Calls in a stream that
                 only read start early.
-            turn: The turn that the calls belong to. Its ``reply`` is then the reply.
+            turn: The turn the calls belong to. Its ``reply`` is then the reply.
             show: Called with each item of a stream, such as a ``Delta`` to print.
         """
         from handrail._turn.replies import ReplyCalls  # loads messages
@@ -177,14 +177,14 @@ class Executor:
         deps: Any = None,
         metadata: Mapping[str, Json] = EMPTY,
     ) -> ToolResults:
-        """Run the pending calls of saved results that have an answer, and return all results.
+        """Run the answered pending calls in saved results, and return all results.
 
-        Calls that have ended do not run again. Without an answer, a call stays pending, unless it
+        Ended calls do not run again. Without an answer, a call stays pending, unless it
         only waits for others.
 
         Args:
             saved: What ``run_reply`` or ``resume`` returned, also in another process.
-            answers: Answers by the ids of requests. Raises LookupError for a request that is not
+            answers: Answers by request id. Raises LookupError for a request that is not
                 open.
             deps: Objects for the tools, such as a database.
             metadata: More facts for hooks, policies and tools.
@@ -200,16 +200,16 @@ class Executor:
         return waiting.merge(await self.run_all((), turn=turn))
 
     def run_sync(self, call: Call, *, turn: Turn[Any] | None = None) -> Result:
-        """Run one call from synchronous code, in any thread that has no event loop.
+        """Run one call from synchronous code, in any thread without an event loop.
 
         Args:
             call: The call.
-            turn: The turn that the call belongs to. By default, it gets its own.
+            turn: The turn the call belongs to. By default, it gets its own.
         """
         return self._portal.run(self._pipeline.home, partial(self.run, call, turn=turn))
 
     def in_thread(self) -> AbstractContextManager[InThread]:
-        """Open an event loop in a separate thread, so that any thread can run calls."""
+        """Open an event loop in a separate thread, so any thread can run calls."""
         return self._portal.share(self)
 
     @overload
@@ -257,20 +257,20 @@ class Executor:
         said: Iterable[str] | None = None,
         **options: Any,
     ) -> Turn[Any]:
-        """Begin a turn: all calls of one reply.
+        """Begin a turn: all calls in one reply.
 
         Args:
             id: The turn's id in its run. If you name both, keys are the same after a restart.
-            run: The id of the run that the turn belongs to.
+            run: The turn's run id.
             principal: The user or service on whose behalf the calls run.
             deps: Objects for the tools, such as a database.
             metadata: More facts for hooks, policies and tools.
-            tools: The tools that the model was sent. Default: the current ones.
-            approver: The approver of this turn, in place of the executor's.
-            known: Results that were recorded before a restart, by call id.
+            tools: The tools the model was sent. Default: the current ones.
+            approver: This turn's approver, in place of the executor's.
+            known: Results recorded before a restart, by call id.
             claimant: Who uses approvals. For a durable engine, the id of its execution.
             loaded: The deferred tools that ``handrail.messages.find_loaded_tools`` has found.
-            answers: Answers to calls that tools of pending calls have made, by ``Pending.id``.
+            answers: Answers to calls tools of pending calls have made, by ``Pending.id``.
             said: What people wrote since the run's last turn, for ``CheckedCall.sources``.
             **options: The other options above.
         """
@@ -281,7 +281,7 @@ class Executor:
         return turn
 
     def _own(self, turn: Turn[Any]) -> Turn[Any]:
-        """Return a turn of this executor. Another executor may be more permissive."""
+        """Return this executor's turn. Another executor may be more permissive."""
         if turn.owner is not self._tasks:
             raise ValueError(
                 "The turn belongs to another executor. Create it with the `turn()` of this one."
@@ -319,7 +319,7 @@ class Executor:
 
     @property
     def registry(self) -> Registry | None:
-        """The registry that the tools come from, if there is one. Then they can change."""
+        """The registry the tools come from, if there is one. Then they can change."""
         return self._view.registry
 
     def refresh_tools(self) -> Toolset:
@@ -338,7 +338,7 @@ class Executor:
         """Return an executor with only these tools, and the stricter of both policies.
 
         It shares everything else: schedule, limits, hooks, listeners, approvals, cleanup. Leaving
-        it closes nothing. Raises UnknownName for a tool that this executor does not have.
+        it closes nothing. Raises UnknownName for a tool this executor does not have.
         """
         check_policy("restrict(policy", policy)
         made = object.__new__(Executor)
@@ -362,12 +362,12 @@ class Executor:
         return self._tasks.listen()
 
     def cancel(self) -> None:
-        """Stop all calls, also those that have not started, or that a stream has yet to send."""
+        """Stop all calls, also those that have not started, or are still to be streamed."""
         self._tasks.cancel()
 
     @staticmethod
     def count_threads(count: Callable[[int], object]) -> AbstractContextManager[None]:
-        """Count the threads of the calls that are made inside, also by sub-agents.
+        """Count the threads for calls made inside, also by sub-agents.
 
         No one can stop a thread: it can outlive its call, and this block.
 

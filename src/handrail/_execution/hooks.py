@@ -25,12 +25,12 @@ from handrail._values.result import FailureKind, Result
 
 log = logging.getLogger("handrail")
 MAX_DEPTH = 20
-"""Depth of calls that hooks make about one another."""
+"""Depth of calls hooks make about one another."""
 _COROUTINE: Any = CoroutineType
 
 
 class Hooks:
-    """The hooks of an executor, by stage."""
+    """An executor's hooks, by stage."""
 
     def __init__(
         self, hooks: Sequence[Hook], seconds: float, check: Callable[..., CheckedCall | Result]
@@ -64,7 +64,7 @@ class Hooks:
         return cast("Decision", decision)
 
     def guard(self, running: RunningCall) -> Awaitable[Result | None]:
-        """Run the hooks before a call, and ask a policy that may take long. Returns a result."""
+        """Run the hooks before a call, and ask a slow policy. Returns a result."""
         return (
             self.run_before(running) if running.record.view.policy is None else self._guard(running)
         )
@@ -94,7 +94,7 @@ class Hooks:
         return None
 
     def _refuse(self, record: RequestedCall, error: BaseException) -> Result:
-        """Return the result of a call that a hook failed on. Raises errors that must pass."""
+        """Return the result for a call with a failed hook. Raises errors that must pass."""
         if isinstance(error, Expired) and record.stopped:
             return not_begun(record)
         if isinstance(error, Expired):
@@ -107,7 +107,7 @@ class Hooks:
         return _deny(record, f"failed ({type(error).__name__})", describe_error(error))
 
     async def _use_answer(self, answer: object, running: RunningCall) -> Result | None:
-        """Use a hook's answer. A call is checked again; a result needs a call that is allowed."""
+        """Use a hook's answer. A call is checked again; a result needs an allowed call."""
         record = running.record
         if _is_result_of(answer, record):
             if answer.failure is not None:
@@ -145,7 +145,7 @@ class Hooks:
         return keep_finds(record, result) if result.found else result
 
     def _withhold(self, record: RequestedCall, result: Result, error: BaseException) -> Result:
-        """Return the result of a call whose ``after`` hook failed. Raises errors that must pass."""
+        """Return the result after a failed ``after`` hook. Raises errors that must pass."""
         if isinstance(error, Expired):
             return _withhold_result(record, f"timed out after {self._seconds:g} s")
         if isinstance(error, StopRun):
@@ -234,7 +234,7 @@ class _SingleRun:
 
 
 def may_be_long(running: RunningCall) -> bool:
-    """Return whether the policy of a checked call must not run in the event loop."""
+    """Return whether a checked call's policy must stay out of the event loop."""
     policy = running.record.view.policy
     return policy is not None and not is_quick(policy, running.checked)
 
@@ -247,7 +247,7 @@ def _is_result_of(answer: object, record: RequestedCall) -> TypeGuard[Result]:
 
 
 def _take_result(record: RequestedCall, result: Result, answer: object) -> Result:
-    """Return a hook's result, if it is one of the same call. A pending result stays pending."""
+    """Return a hook's result, if it belongs to the same call. A pending result stays pending."""
     if not isinstance(answer, Result) or answer.call_id != record.call.id:
         log.error("a hook after a call of %r returned %r", record.call.name, answer)
         answer = _withhold_result(record, "returned no result of this call")
@@ -294,7 +294,7 @@ def _withhold_result(record: RequestedCall, how: str, detail: str = "") -> Resul
 
 
 def _report_lost(running: RunningCall, how: str, detail: str) -> Result:
-    """Return the result of a call whose ``around`` hook failed, before or after the tool ran."""
+    """Return the result for a failed ``around`` hook, before or after the tool ran."""
     record = running.record
     if not record.begun:
         message = f"Not run: a check around the call {how}. Tell the user."

@@ -53,11 +53,11 @@ from handrail.events import AttemptFailed, Progressed, Started, Yielded
 
 log = logging.getLogger("handrail")
 _MAX_BUSY_SECONDS = 0.01
-"""Seconds that a stream may run without letting others run."""
+"""Seconds a stream may run without letting others run."""
 
 
 class World(Protocol):
-    """The parts of an executor that running a call needs."""
+    """The executor parts for running a call."""
 
     limits: CallLimits
     long_results: LongResults
@@ -66,7 +66,7 @@ class World(Protocol):
     home: LoopBinding
 
     def find_approver(self, turn: Turn[Any], /) -> Approver | None:
-        """Return the approver of a turn, or None."""
+        """Return a turn's approver, or None."""
         ...
 
     async def may(self, running: RunningCall, accesses: tuple[Access, ...], /) -> None:
@@ -74,9 +74,9 @@ class World(Protocol):
 
 
 async def invoke(world: World, running: RunningCall) -> Result:
-    """Run a call, and retry it if that is allowed.
+    """Run a call, and retry it if allowed.
 
-    Raises NeedsLogin, NeedsAccess and Suspended if the tool does, and a cancellation that came from
+    Raises NeedsLogin, NeedsAccess and Suspended if the tool does, and a cancellation from
     outside.
     """
     tool: Any = running.checked.tool
@@ -105,7 +105,7 @@ async def invoke(world: World, running: RunningCall) -> Result:
 
 
 def _start(running: RunningCall, tool: AnyTool, world: World) -> Coroutine[Any, Any, Any]:
-    """Return a coroutine that runs the tool's function, of any kind."""
+    """Return a coroutine running the tool's function, sync or async."""
     way = tool._way
     context = _context(running, tool, world) if tool.takes_context else None
     args = running.checked.parsed if running.record.attempts == 1 else _args_again(running, tool)
@@ -134,7 +134,7 @@ def _args_again(running: RunningCall, tool: AnyTool) -> Args:
 
 
 async def _send(tool: AnyTool, args: Args, context: Context[Any] | None) -> Any:
-    """Call a function that returns an awaitable, and may raise before that."""
+    """Call a function returning an awaitable; it may raise before."""
     return await tool.invoke(args, context)
 
 
@@ -149,7 +149,7 @@ async def _drain(running: RunningCall, world: World, pieces: Any) -> None:
 
 
 def _collect(running: RunningCall, world: World, piece: object) -> bool:
-    """Add the next piece of a result. Returns False if the call was stopped."""
+    """Add a result's next piece. Returns False if the call was stopped."""
     collected: Any = running.collected
     text, record = collected.write(piece), running.record
     world.listeners.emit_from_anywhere(record, Yielded, record.call.id, text)
@@ -225,7 +225,7 @@ class _Asker(NamedTuple):
         return values
 
     def find_asked(self, name: str, /) -> Mapping[str, Json] | None:
-        """Return the arguments of a question from before the tool began again."""
+        """Return a question's arguments from before the tool began again."""
         record = self.running.record
         if record.inner_calls is None and record.answered is None:
             return None
@@ -257,7 +257,7 @@ class NextAttempt(NamedTuple):
 
 
 def _handle_error(running: RunningCall, world: World, error: BaseException) -> Result | NextAttempt:
-    """Return the outcome of a call whose tool raised. Raises errors that must pass."""
+    """Return the outcome for a call with a raising tool. Raises errors that must pass."""
     if isinstance(error, Expired):
         record = running.record
         return result_of_stop(record) if record.stopped else _result_of_timeout(running, world)
@@ -269,7 +269,7 @@ def _handle_error(running: RunningCall, world: World, error: BaseException) -> R
             raise leaf
     for leaf in leaves:
         if must_pass(leaf):
-            raise leaf  # alone: no one handles the other errors of its group
+            raise leaf  # alone: no one handles its group's other errors
     if not all(isinstance(leaf, Deliberate) for leaf in leaves):
         return result_of_bug(running, error)
     pause = _pause(running, world, leaves)
@@ -296,7 +296,7 @@ def _pause(running: RunningCall, world: World, errors: list[Any]) -> float | Non
     if wanted:
         return max(0.0, *wanted) if max(wanted) <= retry.cap else None
     ceiling = min(retry.cap, retry.base * 2 ** (record.attempts - 1))
-    return random.uniform(0, ceiling)  # noqa: S311  so that callers do not retry all at once
+    return random.uniform(0, ceiling)  # noqa: S311  so callers do not retry all at once
 
 
 async def _wait(running: RunningCall, world: World, again: NextAttempt) -> Result | None:
@@ -320,7 +320,7 @@ def _leaves(error: Any) -> list[BaseException]:
 
 
 def result_of_stop(record: RequestedCall) -> Result:
-    """Return the result of a call that was cancelled."""
+    """Return a cancelled call's result."""
     running = record.running
     if running is None or not record.begun:
         return not_begun(record)
@@ -328,7 +328,7 @@ def result_of_stop(record: RequestedCall) -> Result:
 
 
 def result_of_bug(running: RunningCall, error: BaseException) -> Result:
-    """Return the result of a call whose tool raised an unexpected exception."""
+    """Return the result for a tool's unexpected exception."""
     name = running.checked.name
     log.error("the tool %r failed on call %r", name, running.record.call.id, exc_info=error)
     effect = "" if running.checked.is_repeatable else " It may have taken effect before it failed."
@@ -355,7 +355,7 @@ _DELIBERATE: dict[type[Deliberate], tuple[FailureKind, str]] = {
         " This may be temporary: retry later, or continue with other work.",
     ),
 }
-"""The kind of each exception and the advice that follows its message, the most severe first."""
+"""Each exception's kind, and the advice after its message, the most severe first."""
 
 
 def _result_of_deliberate(running: RunningCall, errors: list[Any]) -> Result:
@@ -388,7 +388,7 @@ def _result_of_timeout(running: RunningCall, world: World) -> Result:
 
 
 def _report_stop(running: RunningCall, kind: FailureKind, message: str) -> Result:
-    """Return the result of a call that was stopped while it ran."""
+    """Return the result for a call stopped while running."""
     ending, advice = (" and was stopped.", _ASK_LESS) if kind is FailureKind.TIMEOUT else (".", "")
     if running.thread is not None and running.thread.is_running():
         ending = ", but is still running: calls that conflict with it wait until it ends."

@@ -1,4 +1,4 @@
-"""Truncate long results, leave out media that does not fit, and add notes on their calls."""
+"""Truncate long results, leave out media without room, and add notes on their calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TOO_LONG = "The call ran, but its result has {:,} characters. Code can read {:,
 def fit_result(
     running: RunningCall, result: Result, limits: LongResults, listeners: Listeners
 ) -> Result:
-    """Return a result that is truncated if it is too long, with notes on its call."""
+    """Return a result truncated if it is too long, with notes on its call."""
     if running.record.turn.options.whole:
         return _check_whole(result)
     checked = running.checked
@@ -54,7 +54,7 @@ def _check_whole(result: Result) -> Result:
 
 
 def _store(running: RunningCall, result: Result) -> int:
-    """Store a result that is too long to show, and return how many characters were stored."""
+    """Store an overlong result, and return how many characters were stored."""
     try:
         return running.record.view.keep(result, running.record.turn.principal)
     except Exception:
@@ -63,7 +63,7 @@ def _store(running: RunningCall, result: Result) -> int:
 
 
 def _cut(result: Result, most: int, view: View, stored: int) -> Result:
-    """Return the head and the tail of a long result, with a note on how to read the rest."""
+    """Return a long result's head and tail, with a note on how to read the rest."""
 
     def how_to_read(start: int, end: int) -> str:
         if stored <= start:
@@ -82,7 +82,7 @@ def _cut(result: Result, most: int, view: View, stored: int) -> Result:
 
 
 def _fit_media(result: Result, max_bytes: int) -> Result:
-    """Return a result with the first images and files that fit together, and a note on the rest."""
+    """Return a result with as many images and files as fit, and a note on the rest."""
     kept: list[Content] = []
     omitted: list[Image | File] = []
     left = max_bytes
@@ -111,7 +111,7 @@ def _name_media(part: Image | File) -> str:
 
 
 _MAX_NAMED = 10
-"""Omitted images and files that a note names."""
+"""Omitted images and files a note names."""
 _OMITTED_MEDIA = (
     "[{} of {} images and files omitted: a result has room for {:,} bytes of them. Omitted: {}. "
     "Ask for fewer or smaller ones.]"
@@ -119,7 +119,7 @@ _OMITTED_MEDIA = (
 
 
 def _with_notes(result: Result, checked: CheckedCall, earlier: tuple[str, ...]) -> Result:
-    """Return a result with notes on its arguments and on the new name of its tool."""
+    """Return a result with notes on its arguments and on its tool's new name."""
     every = (*earlier, *checked.parsed.repairs)
     notes = tuple(note for note in every if not note.endswith(OMITTED))
     if checked.call.name != checked.spec.name:

@@ -1,6 +1,6 @@
-"""Order: each call waits for earlier calls that conflict, and for a free slot.
+"""Order: each call waits for conflicting earlier calls, and for a free slot.
 
-A call that a tool makes through its own executor (an inner call) shares the schedule entry of its
+A call a tool makes through its own executor (an inner call) shares the schedule entry of its
 tool's call, which then also holds the inner call's accesses. It waits for running calls that
 conflict, but not for waiting ones, which may wait for its own tool. If two tools would wait for
 each other, one of the calls fails at once.
@@ -50,29 +50,29 @@ class Ordering:
         self._calls: dict[int, RunningCall] = {}
         """Calls by their numbers in the schedule."""
         self._lingering: dict[int, RunningCall] = {}
-        """Calls that have ended while their threads are still running."""
+        """Ended calls with running threads."""
         self._inner: dict[int, RunningCall] = {}
         """Inner calls by their numbers, in order of arrival."""
         self._within: dict[RunningCall, int] = {}
         """Outer calls with inner calls, and how many they have."""
         self._survived: set[RunningCall] = set()
-        """Calls that have ended while their inner calls are still running."""
+        """Ended calls with running inner calls."""
         self._unstarted: dict[RequestedCall | None, AccessIndex] = {}
-        """The accesses of inner calls that have not started, by the calls that made them."""
+        """The accesses for inner calls not yet started, by outer call."""
         self._waits = Waits()
         self._numbers = 0
         self._watch: list[object] | None = None
-        """The task that watches threads of ended calls."""
+        """The task watching ended calls' threads."""
         self._last_ended: anyio.Event | None = None
-        """Set when no thread of an ended call is running any more."""
+        """Set when no ended call's thread is running any more."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether no call is running, and no thread that outlived its call."""
+        """Whether no call is running, and no thread has outlived its call."""
         return not self._schedule.open and not self._inner
 
     def enter(self, running: RunningCall, releases: int = 0) -> None:
-        """Schedule a call after those that it conflicts with.
+        """Schedule a call after conflicting ones.
 
         ``releases`` is how many it waits for: of its approval, and of others' decisions.
         """
@@ -108,7 +108,7 @@ class Ordering:
             self.emit_if_crowded(running)
 
     def amend(self, running: RunningCall) -> None:
-        """Note that a call was edited, and may have other accesses."""
+        """Update an edited call, which may have other accesses."""
         if running.inner is None:
             self._schedule.amend(running.key, running.reserved)
         else:
@@ -117,7 +117,7 @@ class Ordering:
             self._waits.wake(running)
 
     def is_started(self, running: RunningCall) -> bool:
-        """Return whether the tool of a call is running."""
+        """Return whether a call's tool is running."""
         found = self._inner.get(running.key) or self._calls.get(running.key)
         is_known = found is running and running not in self._survived
         return is_known and running.readiness is STARTED
@@ -145,7 +145,7 @@ class Ordering:
         self.launch()
 
     def release(self, running: RunningCall) -> None:
-        """Release a call that waited for approval, or for others' decisions."""
+        """Release a call waiting for approval, or for others' decisions."""
         if running.inner is not None:
             running.inner.releases -= 1
             running.record.wake()
@@ -153,7 +153,7 @@ class Ordering:
             self._schedule.release(running.key)
 
     def launch(self) -> None:
-        """Start the calls that can start."""
+        """Start the ready calls."""
         for key in self._schedule.startable():
             running = self._calls[key]
             running.readiness = STARTED
@@ -203,7 +203,7 @@ class Ordering:
         self._waits.end(running)
 
     def drop_lost(self, lost: Sequence[RequestedCall]) -> None:
-        """Drop the calls of an event loop that was closed. Only threads continue."""
+        """Drop the calls of a closed event loop. Only threads continue."""
         for record in lost:
             record.gate = record.stop = None
             record.stopped = True
@@ -214,20 +214,20 @@ class Ordering:
             self._watch_lingering()
 
     def conflicting(self, accesses: tuple[Access, ...]) -> tuple[str, ...]:
-        """Return the ids of the calls that one with these accesses would wait for."""
+        """Return the ids a call with these accesses would wait for."""
         return tuple([self._name_of(key) for key in self._schedule.conflicting(accesses)])
 
     def _emit_waiting(
         self, running: RunningCall, accesses: tuple[Access, ...], waits: tuple[int, ...]
     ) -> None:
-        """Send an event with the calls that a call waits for, and the resource that they use."""
+        """Send an event with the calls a call waits for, and the resource they use."""
         if not waits or not self._listeners.feeds:
             return
         what = self._schedule.find_conflict(accesses, waits)
         self._emit(running, [self._name_of(other) for other in waits], "resource", what)
 
     def emit_if_crowded(self, running: RunningCall) -> None:
-        """Send an event if a call waits only for a free slot, with the calls that hold them."""
+        """Send an event if a call waits only for a free slot, with the calls holding them."""
         if running.readiness is CLEAR and running.key in self._calls and self._listeners.feeds:
             name = running.checked.name
             tool = name if self._schedule.is_full(name) else ""
@@ -243,10 +243,10 @@ class Ordering:
         running = self._calls.get(key)
         return running.record.call.id if running is not None else "(a stopped call)"
 
-    # -- threads that outlive their calls ---------------------------------------------------------
+    # -- threads outliving their calls -----------------------------------------------------------
 
     def _outlives(self, thread: Thread, running: RunningCall) -> bool:
-        """Return whether the thread of a call that has ended is still running."""
+        """Return whether an ended call's thread is still running."""
         freed = partial(self._call, partial(self._on_thread_end, running))
         if thread.has_ended or not thread.abandon(freed):
             return False
@@ -260,7 +260,7 @@ class Ordering:
             watch.append(spawn(copy_context(), self._watch_threads, watch))
 
     def _on_thread_end(self, running: RunningCall) -> None:
-        """Note that a thread that outlived its call has ended."""
+        """Record the end: a thread has outlived its call."""
         del self._lingering[running.key]
         if not self._lingering and self._last_ended is not None:
             self._last_ended.set()
@@ -269,7 +269,7 @@ class Ordering:
         self._moved()
 
     async def _watch_threads(self, watch: list[object]) -> None:
-        """Fail calls that wait for threads that do not end, once no other call makes progress."""
+        """Fail calls waiting for stuck threads, once no other call makes progress."""
         try:
             while self._lingering:
                 self._last_ended = anyio.Event()
@@ -282,7 +282,7 @@ class Ordering:
                 self._watch = None
 
     def _fail_stuck(self) -> None:
-        """Fail the waiting calls, unless a call is running that does not wait for one of them.
+        """Fail the waiting calls, unless another call is running without waiting for them.
 
         If a call waits for its own inner call, only inner calls fail: the others may run after it.
         """
@@ -298,14 +298,14 @@ class Ordering:
                 call.record.wake()
 
     def _under_way(self) -> list[RunningCall]:
-        """Return the calls that have not ended, with inner calls."""
+        """Return the open calls, with inner calls."""
         outer = [call for call in self._calls.values() if call not in self._survived]
         return outer + [call for key, call in self._inner.items() if key not in self._lingering]
 
-    # -- calls that tools make --------------------------------------------------------------------
+    # -- calls tools make --------------------------------------------------------------------
 
     def _root_of(self, running: RunningCall) -> RunningCall | None:
-        """Return the outermost scheduled call that led to a call."""
+        """Return the outermost scheduled call behind a call."""
         roots = [outer for outer in running.enclosing() if self._calls.get(outer.key) is outer]
         return roots[-1] if roots else None
 
@@ -343,7 +343,7 @@ class Ordering:
             del self._unstarted[parent]
 
     async def _wait_within(self, running: RunningCall, place: InnerPlace) -> bool:
-        """Wait for running calls that conflict. Returns False if the call would wait for itself."""
+        """Wait for conflicting running calls. Returns False if the call would wait for itself."""
         while not (running.record.stopped or running.readiness is STUCK):
             blockers = self._blockers(running)
             if not blockers and not place.releases:
@@ -358,7 +358,7 @@ class Ordering:
         return True
 
     def _blockers(self, running: RunningCall) -> set[RunningCall]:
-        """Return the calls that block an inner call: an earlier one of its tool, or running ones.
+        """Return an inner call's blockers: an earlier one of its tool, or running ones.
 
         If an earlier one has not started, running ones are looked for once it has ended.
         """
@@ -370,7 +370,7 @@ class Ordering:
         return self._conflicting(running, accesses) | self._slot_holders(running)
 
     def _conflicting(self, running: RunningCall, accesses: Sequence[Access]) -> set[RunningCall]:
-        """Return the running calls that conflict, except for those around a call and inside it."""
+        """Return the conflicting running calls, except for those around a call and inside it."""
         around = {running, running.inner and running.inner.root, *running.enclosing()}
         found = {self._find(key) for key in self._schedule.running(accesses)} - around
         return {call for call in found if call and running not in call.enclosing()}
@@ -379,7 +379,7 @@ class Ordering:
         return self._inner.get(key) or self._calls.get(key) or self._lingering.get(key)
 
     def _slot_holders(self, running: RunningCall) -> set[RunningCall]:
-        """Return the calls of the same tool that hold all its slots, without enclosing calls."""
+        """Return the calls holding all the tool's slots, without enclosing calls."""
         name = running.checked.name
         if not self._schedule.is_full(name):
             return set()

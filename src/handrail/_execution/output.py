@@ -18,7 +18,7 @@ from handrail._values.result import FailureKind, Result, timed
 log = logging.getLogger("handrail")
 _new: Callable[..., Any] = vars(tuple)["__new__"]
 READ_RESULT = "read_result"
-"""The tool that reads the omitted part of a result."""
+"""The tool for reading a result's omitted part."""
 _PARTS = (Text, Image, File)
 _NO_OUTPUT = "(no output)"
 
@@ -34,14 +34,14 @@ def _load_serializer() -> Callable[[object], str]:
 
 
 class Collected:
-    """Collects the pieces that a tool yields: the beginning and the end, in bounded memory."""
+    """Collects the pieces a tool yields: the beginning and the end, in bounded memory."""
 
     def __init__(self, shown: int, kept: int) -> None:
         self._shown = shown
         self._kept = kept
         self._head: list[str] = []
         self._small: list[str] = []
-        """The latest pieces of the head. They are joined when they are many, to save memory."""
+        """The head's latest pieces. They are joined when they are many, to save memory."""
         self._held = 0
         self._tail: deque[str] = deque()
         self._trailing = 0
@@ -76,7 +76,7 @@ class Collected:
 
 
 def render_result(call_id: str, value: Any, tool: AnyTool, seconds: float | None = None) -> Result:
-    """Return a tool's value as a result. A value of another type than declared is a bug.
+    """Return a tool's value as a result. A value not matching its declared type is a bug.
 
     ``seconds`` is how long the call ran.
     """
@@ -94,7 +94,7 @@ def render_result(call_id: str, value: Any, tool: AnyTool, seconds: float | None
             data = promise.dump(value, warnings="error").decode()
             if promise.check is not None:
                 promise.check(data)
-    except Exception as error:  # the code of a type may raise anything
+    except Exception as error:  # a type's code may raise anything
         log.exception("the tool %r did not return what it declares", tool.spec.name)
         detail = f"{tool.origin}: {describe_error(error)}"
         return Result.fail(call_id, FailureKind.BUG, _WRONG.format(tool.spec.name), detail)
@@ -139,7 +139,7 @@ def _with_own(result: Result, tool: AnyTool) -> Result:
 
 
 def _check_data(result: Result, promise: Any) -> Result:
-    """Return a result of a remote tool. Its data must match the declared type; text need not."""
+    """Return a remote tool's result. Its data must match the declared type; text need not."""
     if result.data is not None and result.failure is None and promise.check is not None:
         promise.check(result.data)
     return result
@@ -174,7 +174,7 @@ def _render_parts(call_id: str, given: Iterable[Any]) -> Result:
 
 
 def truncate(text: str, most: int, how_to_read: Callable[[int, int], str]) -> str:
-    """Return the head and the tail of a long text, cut at line ends, with a note between them.
+    """Return a long text's head and tail, cut at line ends, with a note between them.
 
     ``how_to_read`` says how to read the characters from a start to an end.
     """

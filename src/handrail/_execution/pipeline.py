@@ -1,6 +1,6 @@
 """The call pipeline: takes each call through its stages, in one coroutine.
 
-A single call runs in its caller's task, a call of a turn in a separate task (see ``tasks``). The
+A single call runs in its caller's task, a turn's call in a separate task (see ``tasks``). The
 stages are the same. Each has a module: check, hooks, decide, questions, ordering, invoke.
 """
 
@@ -54,11 +54,11 @@ from handrail.events import Answered, Decided, Finished, Requested
 
 log = logging.getLogger("handrail")
 _CHECKPOINT_EVERY = 128
-"""Single calls that a task runs before it lets other tasks run."""
+"""Single calls a task runs before it lets other tasks run."""
 
 
 class Pipeline:
-    """The parts that an executor shares with its restricted views."""
+    """The parts an executor shares with its restricted views."""
 
     def __init__(
         self,
@@ -71,10 +71,10 @@ class Pipeline:
     ) -> None:
         self.closed = False
         self.run_id = os.urandom(16).hex()
-        """The id of runs without a name."""
+        """The id for runs without a name."""
         self.home = LoopBinding()
         self.turns = 0
-        """The number of turns without a name."""
+        """How many turns have no name."""
         self._runs = 0
         self._changed: anyio.Event | None = None
         self.limits = limits
@@ -82,9 +82,9 @@ class Pipeline:
         seen = [hook.observe for hook in hooks if hook.observe is not None]
         self.heard = HeardRuns()
         self.live: dict[RequestedCall, Callable[[], Awaitable[Result]] | None] = {}
-        """The calls without a result, in order of arrival; with work that its caller is to do."""
+        """The calls without a result, in order of arrival; with work its caller is to do."""
         self.arriving: list[tuple[View, Turn[Any]]] = []
-        """The turns whose calls come from a stream that has not ended, with their views."""
+        """The turns with calls from an open stream, with their views."""
         self.listeners = Listeners(clock, self.home.call, self.live.__contains__, seen)
         self.hooks = Hooks(hooks, limits.hook_timeout, self.check)
         self._invoke: Callable[[RunningCall], Awaitable[Result]] = partial(invoke, self)
@@ -106,7 +106,7 @@ class Pipeline:
         self.cleanups: list[Callable[[], Awaitable[None]]] = []
 
     def bind(self) -> None:
-        """Use the event loop that runs now. Raises RuntimeError if another one is in use."""
+        """Use the running event loop. Raises RuntimeError if another one is in use."""
         if self.home.loop is current_loop():
             return
         self.home.bind()
@@ -114,7 +114,7 @@ class Pipeline:
         self._drop_lost()
 
     def _drop_lost(self) -> None:
-        """Stop the calls of a closed loop. Their coroutines may end later, as garbage."""
+        """Stop a closed loop's calls. Their coroutines may end later, as garbage."""
         lost = tuple(self.live)
         self.live.clear()
         self.listeners.wake()
@@ -152,13 +152,13 @@ class Pipeline:
                 self._changed.set()
 
     async def _prepare(self, *, is_due: bool) -> None:
-        """Use the event loop that runs now, and let other tasks run if that is due."""
+        """Use the running event loop, and let other tasks run if that is due."""
         self.bind()
         if is_due:
             await checkpoint()  # the call has not started, so a cancellation loses nothing
 
     async def recall(self, record: RequestedCall, known: Result) -> Result:
-        """Return a result that was recorded before a restart. The call is not decided or run."""
+        """Return a result recorded before a restart. The call is not decided or run."""
         self.listeners.emit(record, Requested, record.call)
         if record.answered is None or isinstance(
             self.questions.check_answered(record, *record.answered), Result
@@ -174,7 +174,7 @@ class Pipeline:
         return check(call, record.turn, record.view, record.nth)
 
     def find_approver(self, turn: Turn[Any]) -> Approver | None:
-        """Return the approver of a turn, or None."""
+        """Return a turn's approver, or None."""
         return self.questions.approver(turn)
 
     async def may(self, running: RunningCall, accesses: tuple[Access, ...]) -> None:
@@ -212,18 +212,18 @@ class Pipeline:
             self.emit_decided(running)
         if group is not None or running.checked.decision is not None:
             return self.admit(running, group)
-        self.ordering.enter(running)  # nothing decides about it, or waits for that
+        self.ordering.enter(running)  # nothing decides about it, or waits for it
         return None
 
     def emit_decided(self, running: RunningCall) -> None:
-        """Send an event about the decision of a call."""
+        """Send an event about a call's decision."""
         checked, record = running.checked, running.record
         changed = running.is_rewritten or checked.parsed.repairs or checked.via
         fields = checked.accesses, checked.decision or ALLOW, checked.call if changed else None
         self.listeners.emit(record, Decided, record.call.id, *fields)
 
     def _refuse(self, record: RequestedCall) -> Result | None:
-        """Return the result of a call that must not run any more, or None."""
+        """Return the result for a call no longer to run, or None."""
         if self.closed:
             return fail(record, FailureKind.CANCELLED, _CLOSED)
         return not_begun(record) if record.stopped else None
@@ -299,7 +299,7 @@ class Pipeline:
     async def resume(
         self, record: RequestedCall, pending: Pending, answer: Answer | None
     ) -> Result:
-        """Resume a pending call that was answered."""
+        """Resume an answered pending call."""
         known = record.find_known_result()
         if known is not None:
             return await self.recall(record, known)
@@ -335,7 +335,7 @@ class Pipeline:
         return self._refuse(record) or self.admit(running) or running
 
     async def finish(self, record: RequestedCall, result: Result) -> Result:
-        """Pass a result through the ``after`` hooks, and send the last event of its call."""
+        """Pass a result through the ``after`` hooks, and send its call's last event."""
         if self.hooks.after or result.found:
             result = await self.hooks.run_after(record, result)
         if self.listeners.feeds:
@@ -348,7 +348,7 @@ class Pipeline:
             record.cancel()
 
     def notice(self) -> None:
-        """Wake the tasks that wait for all calls to end."""
+        """Wake the tasks waiting for all calls to end."""
         if self._changed is not None:
             self._changed.set()
 
@@ -364,7 +364,7 @@ class Pipeline:
         with anyio.move_on_after(grace, shield=True):
             while self.closed and self._is_busy():
                 if self._changed is None or self._changed.is_set():
-                    self._changed = anyio.Event()  # shared by all tasks that close it
+                    self._changed = anyio.Event()  # shared by all tasks closing it
                 await self._changed.wait()
         if self.closed and self._is_busy():
             log.warning("the executor was closed while calls still ran, after %g seconds", grace)

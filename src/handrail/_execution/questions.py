@@ -1,7 +1,7 @@
 """Approve: ask for approval of a call, and use the answer, now or days later.
 
 An approval covers exact arguments: it is tied to a fingerprint, can be used once, and expires. A
-call that has changed since then needs approval again; it never runs with an old approval.
+call changed since then needs approval again; it never runs with an old approval.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_ROUNDS = 10
 
 
 class Questions:
-    """Asks for approval, and makes sure that an answer belongs to its request."""
+    """Asks for approval, and checks each answer's request."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class Questions:
         self._has_warned = False
 
     def approver(self, turn: Turn[Any]) -> Approver | None:
-        """Return the approver of a turn, or None."""
+        """Return a turn's approver, or None."""
         return turn.approver or self.approvals.approver
 
     def make_pending(
         self, running: RunningCall, decision: Decision | None, after: tuple[str, ...] = ()
     ) -> Pending:
-        """Return the approval request for a call, or one that only waits for other calls."""
+        """Return the approval request for a call, or for one only waiting for other calls."""
         checked, record, now = running.checked, running.record, self._clock()
         ask = decision if isinstance(decision, Ask) else None
         pending = Pending(
@@ -119,7 +119,7 @@ class Questions:
         return grade_pending(replace(pending, headline=headline, changes=changes + pending.changes))
 
     def _fingerprint(self, running: RunningCall) -> str:
-        """Return what an approval is tied to; empty on an error, so that no approval matches."""
+        """Return what an approval is tied to; empty on an error, so no approval matches."""
         checked, context = running.checked, self.approvals.context
         try:
             extra = context(checked) if context is not None else ""
@@ -158,11 +158,11 @@ class Questions:
         return self.refuse_endless(record)
 
     def refuse_endless(self, record: RequestedCall) -> Result:
-        """Deny a call that needed approval too many times."""
+        """Deny a call after too many approvals."""
         return fail(record, FailureKind.DENIED, _TOO_OFTEN)
 
     def refuse_unasked(self, running: RunningCall, decision: Ask) -> Result:
-        """Deny a call that needs approval where no one is available to give it."""
+        """Deny a call needing approval where no one can give it."""
         if not self._has_warned:
             log.warning("calls that need approval are denied: no `approvals=` or `approver=` given")
         self._has_warned = True
@@ -266,7 +266,7 @@ class Questions:
     async def _claim(
         self, record: RequestedCall, pending: Pending, *, fits: bool, asked: RunningCall | None
     ) -> Result | None:
-        """Use up an approval, or replace one that does not fit. Returns a result if that fails.
+        """Use up an approval, or replace an unfitting one. Returns a result if that fails.
 
         After a restart, a request has the same id as before. So a used approval is accepted for a
         call that was ``asked`` about right before, if it can be repeated safely.
@@ -288,7 +288,7 @@ class Questions:
         return fail(record, FailureKind.UNKNOWN, _USED)
 
     async def _use(self, record: RequestedCall, pending: Pending) -> bool:
-        """Claim a request. If it was replaced, claim the request that was asked instead."""
+        """Claim a request. If it was replaced, claim the request asked instead."""
         ledger, claimant, current = self.approvals.ledger, record.turn.options.new_claimant, pending
         while not await ledger.claim(current.claim_name, claimant):
             if not await ledger.claim(current.claim_name, _REPLACED):
@@ -319,7 +319,7 @@ class Questions:
     def check_answered(
         self, record: RequestedCall, pending: Pending, answer: Answer | None
     ) -> RunningCall | Result:
-        """Check a call with the arguments of its answer, and keep the notes on them."""
+        """Check a call with its answer's arguments, and keep the notes on them."""
         call, added, edited = pending.call, pending.added, isinstance(answer, Edit)
         if isinstance(answer, Edit):  # with other arguments, its tool may ask for something else
             call, added = replace(call, args=answer.args), ()
@@ -344,7 +344,7 @@ class Questions:
         return kind(question, now.origin, pending.once, (), pending.approvers)
 
     async def may_continue(self, record: RequestedCall, keys: Iterable[str]) -> bool:
-        """Wait for those of these calls that are running, and return whether all have ended."""
+        """Wait for the running ones among these calls, and return whether all have ended."""
         try:
             for key in keys:
                 other = record.turn.find_answered(key)
@@ -358,13 +358,13 @@ class Questions:
         return True
 
     async def end(self, record: RequestedCall, result: Result) -> None:
-        """Record that a pending call has its result, so that calls that wait for it can run."""
+        """Record that a pending call has its result, so waiting calls can run."""
         if record.answered is None or result.pending is not None:
             return
         try:
             with anyio.CancelScope(shield=True):
                 await self.approvals.ledger.end(record.answered[0].key)
-        except Exception:  # then the calls that wait for it keep waiting
+        except Exception:  # then its waiting calls keep waiting
             log.exception("the ledger failed on a call of %r", record.call.name)
 
 
@@ -374,14 +374,14 @@ def _can_ask_again(pending: Pending, answer: Answer) -> bool:
 
 
 def mark_unseen(pending: Pending) -> Pending:
-    """Return a request about a call that no hook has seen. Hooks see it when it is answered."""
+    """Return a request about a call no hook has seen. Hooks see it when it is answered."""
     return replace(pending, fingerprint=_UNSEEN + pending.fingerprint)
 
 
 _REPLACED = ""
-"""The claimant of a request that is asked again; that of no turn. Any process can repeat it."""
+"""The claimant for a repeated request; no turn has it. Any process can repeat it."""
 _UNSEEN = "unseen:"
-"""The prefix of the fingerprint of a call that no hook has seen."""
+"""The fingerprint prefix for a call no hook has seen."""
 _EDITED = "Edited, so it needs approval again."
 _CHANGED = "Changed since it was approved, so it needs approval again."
 _LATE = "Not run: the approval request had expired. Call again if it is still needed."

@@ -74,7 +74,7 @@ class Restarts:
     async def begin_again(
         self, running: RunningCall, error: NeedsLogin | NeedsAccess | Suspended
     ) -> Result:
-        """Get what a tool needs, and run it again. Returns the result of the call."""
+        """Get what a tool needs, and run it again. Returns the call's result."""
         rounds, record = 0, running.record
         while rounds < MAX_ROUNDS:
             if isinstance(error, Suspended):
@@ -132,7 +132,7 @@ class Restarts:
     async def wait_behind(
         self, running: RunningCall, asked: Decision | None, after: tuple[str, ...]
     ) -> Result:
-        """Leave a call pending that must wait for others. An approval stays valid."""
+        """Leave a call pending behind others. An approval stays valid."""
         later = self._questions.make_pending(running, asked, after)
         if later.kind != "waiting":
             running.record.turn.approved += (later.id,)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from handrail._execution.threads import Thread  # loads asyncio
 
 CURRENT: ContextVar[RequestedCall | None] = ContextVar("handrail_call", default=None)
-"""The call whose tool, hook or approver runs. Calls that it makes do not wait for it."""
+"""The call whose tool, hook or approver runs. Calls it makes do not wait for it."""
 ALONE = (Access(WRITE, EVERYTHING),)
-"""The accesses of a call that must run alone."""
+"""The accesses for a call running alone."""
 
 
 @dataclass(slots=True, eq=False, init=False)
@@ -43,7 +43,7 @@ class RequestedCall(Record):
     running: RunningCall | None
     """The checked call, from the check until it has its result."""
     meant: Call
-    """The call itself, or the one that a proxy means, if the check refused it."""
+    """The call itself, or the one a proxy means, if the check refused it."""
     inner_calls: InnerCalls | None
     """Its tool's calls with ``Context.turn``, if any."""
     task: object
@@ -62,12 +62,12 @@ class RequestedCall(Record):
 
     @property
     def name(self) -> tuple[str, int]:
-        """Its id, and its number among the calls of the turn with this id."""
+        """Its id, and its number among the turn's calls with this id."""
         return self.call.id, self.nth
 
     @property
     def subject(self) -> CheckedCall | Call:
-        """The checked call, or the one that was refused, for ``after`` hooks."""
+        """The checked call, or the one refused, for ``after`` hooks."""
         return self.meant if self.running is None else self.running.checked
 
     @property
@@ -83,14 +83,14 @@ class RequestedCall(Record):
         return {"changes": changes, "inner": before.inner, "record": before.record}
 
     def own_context(self) -> Context:
-        """Return a copy of the caller's context, with this call as the current one."""
+        """Copy the caller's context, with this call as the current one."""
         context = copy_context()
         if CURRENT.get() is not self:
             context.run(CURRENT.set, self)
         return context
 
     def enclosing(self) -> list[RequestedCall]:
-        """Return the calls that led to this one, the nearest first."""
+        """Return the enclosing calls, the nearest first."""
         calls: list[RequestedCall] = []
         parent = self.parent
         while parent is not None:
@@ -99,7 +99,7 @@ class RequestedCall(Record):
         return calls
 
     def find_running(self) -> RunningCall | None:
-        """Return the checked call, or the nearest one that led to this one."""
+        """Return the checked call, or the nearest enclosing one."""
         call: RequestedCall | None = self
         while call is not None and call.running is None:
             call = call.parent
@@ -113,12 +113,12 @@ class RequestedCall(Record):
 
 @dataclass(slots=True, eq=False)
 class InnerPlace:
-    """The place of a call that a tool made: it shares the schedule entry of its tool's call."""
+    """The place of a call a tool made: it shares the schedule entry of its tool's call."""
 
     root: RunningCall
-    """The outermost running call that led to it."""
+    """The outermost running call around it."""
     releases: int
-    """The number of releases that it waits for."""
+    """How many releases it waits for."""
 
 
 @final
@@ -128,14 +128,14 @@ class RunningCall:
 
     record: RequestedCall
     outer: RunningCall | None
-    """The nearest checked call that led to this one."""
+    """The nearest enclosing checked call."""
     checked: CheckedCall
     is_rewritten: bool
     """Whether a hook has changed it."""
     is_approved: bool
     """Whether an approval covers exactly this call."""
     added: tuple[Access, ...]
-    """The accesses that its tool asked for while it ran, and that its arguments do not name."""
+    """The accesses its tool asked for while it ran, beyond those its arguments name."""
     notes: tuple[str, ...]
     """Notes on its arguments for the model, from before it was last checked."""
     key: int
@@ -148,7 +148,7 @@ class RunningCall:
 
     @property
     def reserved(self) -> tuple[Access, ...]:
-        """The accesses that are reserved while it runs."""
+        """The accesses reserved while it runs."""
         return ALONE if self.checked.spec.exclusive else self.checked.accesses
 
     @property
@@ -158,14 +158,14 @@ class RunningCall:
         return stops and self.record.gate is not None and self.readiness is not STARTED
 
     def recheck(self, checked: CheckedCall, added: tuple[Access, ...]) -> None:
-        """Use a call that was checked again, with the accesses that its tool asked for."""
+        """Use a call checked again, with the accesses its tool asked for."""
         self.added = find_more(checked, added)
         if self.added:
             checked = checked._replace(accesses=(*checked.accesses, *self.added))
         self.checked = checked
 
     def enclosing(self) -> list[RunningCall]:
-        """Return the checked calls that led to this one, the nearest first."""
+        """Return the enclosing checked calls, the nearest first."""
         calls: list[RunningCall] = []
         outer = self.outer
         while outer is not None:
@@ -193,19 +193,19 @@ def make_running(record: RequestedCall, checked: CheckedCall) -> RunningCall:
 
 
 def find_more(checked: CheckedCall, accesses: tuple[Access, ...]) -> tuple[Access, ...]:
-    """Return those of these accesses that a call does not have yet, in order."""
+    """Return the accesses a call does not have yet, in order."""
     return tuple(dict.fromkeys([one for one in accesses if one not in checked.accesses]))
 
 
 class Waits:
-    """The inner calls that wait, and the calls that each waits for."""
+    """The waiting inner calls, and each one's blockers."""
 
     def __init__(self) -> None:
         self._blockers: dict[RunningCall, set[RunningCall]] = {}
         self._waiters: dict[RunningCall, set[RunningCall]] = {}
-        """The calls that others wait for, with these."""
+        """The calls others wait for, with these."""
         self._within: dict[RunningCall, set[RunningCall]] = {}
-        """The calls that wait, or in which a call waits, with that one."""
+        """The waiting calls and those around waiting calls, with one."""
 
     async def wait(self, running: RunningCall, blockers: set[RunningCall]) -> None:
         """Wait until something has changed for a call."""
@@ -225,7 +225,7 @@ class Waits:
                 _discard(self._within, call, running)
 
     def end(self, running: RunningCall) -> None:
-        """Wake the calls that waited only for this one, or for one of its tool's slots."""
+        """Wake the calls waiting only for this one, or for one tool slot."""
         for waiter in self._waiters.pop(running, ()):
             blockers = self._blockers[waiter]
             blockers.discard(running)
@@ -233,7 +233,7 @@ class Waits:
                 waiter.record.wake()
 
     def wake(self, running: RunningCall) -> None:
-        """Wake the calls that wait for this one, since it has changed."""
+        """Wake the calls waiting for this changed one."""
         for waiter in self._waiters.get(running, ()):
             waiter.record.wake()
 
@@ -260,7 +260,7 @@ class Waits:
 def _discard(
     groups: dict[RunningCall, set[RunningCall]], key: RunningCall, member: RunningCall
 ) -> None:
-    """Remove a member of a group, and the group with its last member."""
+    """Remove a group member, and the group with its last member."""
     groups[key].discard(member)
     if not groups[key]:
         del groups[key]
@@ -278,7 +278,7 @@ class Group:
 class NeedsAccess(BaseException):
     """A tool asks for more access, and its call begins again once it has that.
 
-    Not an Exception, so that a tool does not handle it as a failure.
+    Not an Exception, so a tool does not handle it as a failure.
     """
 
     def __init__(self, asked: CheckedCall, more: tuple[Access, ...], decision: Decision) -> None:
@@ -290,19 +290,19 @@ class NeedsAccess(BaseException):
 
 
 def fail(record: RequestedCall, kind: FailureKind, message: str, detail: str = "") -> Result:
-    """Return a failed result of a call."""
+    """Return a call's failed result."""
     return Result.fail(record.call.id, kind, message, detail)
 
 
 def not_begun(record: RequestedCall) -> Result:
-    """Return the result of a call that was cancelled before it started."""
+    """Return the result for a call cancelled before it started."""
     reason = record.turn.stop_reason
     message = _NOT_BEGUN if reason is None else StopRun.describe(reason)
     return fail(record, FailureKind.CANCELLED, message)
 
 
 def pending_result(pending: Pending) -> Result:
-    """Return the result of a call that waits for approval."""
+    """Return the result for a call waiting for approval."""
     waits = _WAITS_INSIDE if pending.inner else _BLOCKED
     message = waits if pending.kind == "waiting" else _WAITS.format(pending.question)
     failure = Failure(FailureKind.PENDING, message)
@@ -316,7 +316,7 @@ def mark_pending(turn: Turn[Any], pending: Pending) -> Result:
 
 
 def keep_finds(record: RequestedCall, result: Result) -> Result:
-    """Return a result without the tools that it claims to have found, unless its tool searches."""
+    """Return a result without the tools it claims to have found, unless its tool searches."""
     running = record.running
     searched = running is not None and running.checked.spec.exposure is Exposure.SEARCH
     return result if searched else result._replace(found=())

@@ -1,4 +1,4 @@
-"""The options of an executor: hooks, limits, approvals and long results."""
+"""An executor's options: hooks, limits, approvals and long results."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ After: TypeAlias = Callable[[CheckedCall | Call, Result], Result | Awaitable[Res
 Next: TypeAlias = Callable[[], Awaitable[Result]]
 """Runs the call. Await it at most once."""
 Around: TypeAlias = Callable[[CheckedCall, Next], Awaitable[Result]]
-"""Wraps the run of a call: a cache, a tracer, a journal."""
+"""Wraps a call's run: a cache, a tracer, a journal."""
 Observe: TypeAlias = Callable[[str, CheckedCall | Call, Event], None]
-"""Gets each event of a call when it happens: the call's key, the call, the event."""
+"""Gets each call event as it happens: the call's key, the call, the event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """Your code before a call, after it, or around its run; or for each of its events.
+    """Your code before a call, after it, or around its run; or for each event.
 
     With several hooks, ``before`` runs in the listed order, ``after`` in reverse, and ``around`` is
     nested with the first one outermost.
@@ -60,18 +60,18 @@ class Hook:
 
 
 class ResultStore(Protocol):
-    """Stores results that are too long to show, so that a model can read them in parts."""
+    """Stores overlong results, so a model can read them in parts."""
 
     def put(self, call_id: str, text: str) -> int:
-        """Store as much of a text as fits, and return how many characters were stored."""
+        """Store what fits from a text, and return how many characters were stored."""
         ...
 
     def get(self, call_id: str) -> str | None:
-        """Return the text of a call, if it is still stored."""
+        """Return a call's text, if it is still stored."""
         ...
 
     def ids(self) -> tuple[str, ...]:
-        """Return the ids of the calls whose texts are stored, oldest first."""
+        """Return the ids of calls with stored texts, oldest first."""
         ...
 
 
@@ -82,7 +82,7 @@ class CallLimits:
     timeout: float = 120.0
     """Seconds for one attempt, unless the tool sets its own timeout."""
     hook_timeout: float = 30.0
-    """Seconds for one hook, and for one decision of a policy."""
+    """Seconds for one hook, and for one policy decision."""
     retry: Retry | None = None
     """Retries for tools that set none, if they read or are idempotent."""
     max_running: int = 128
@@ -104,7 +104,7 @@ class Approvals:
     """Who approves calls, for how long a request is valid, and what an approval is tied to."""
 
     approver: Approver | None = None
-    """Answers approval requests. Without one, a call that needs approval is denied."""
+    """Answers approval requests. Without one, a call needing approval is denied."""
     timeout: float = 86_400.0
     """Seconds until an approval request expires."""
     ledger: Ledger = field(default_factory=MemoryLedger)
@@ -118,19 +118,19 @@ class Approvals:
 
 
 CallFoundBy: TypeAlias = Literal["name", "call_tool"]
-"""How a model calls a deferred tool that it has found: by its name, or with ``call_tool``."""
+"""How a model calls a deferred tool it has found: by its name, or with ``call_tool``."""
 Reader: TypeAlias = Literal["always", "when_needed", "never"]
-"""When to offer the tool that reads truncated results: always, once there is one, or never."""
+"""When to offer the reader for truncated results: always, once there is one, or never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongResults:
-    """Limits for results, and where to store those that are too long to show."""
+    """Limits for results, and where to store overlong ones."""
 
     max_result_chars: int = 20_000
-    """Characters that a model receives, unless the tool sets ``max_chars``."""
+    """Characters a model receives, unless the tool sets ``max_chars``."""
     max_media_bytes: int = 10 * 1024 * 1024
-    """Bytes of images and files in one result. Those that do not fit are named, and left out."""
+    """Image and file bytes in one result. Those without room are named, and left out."""
     max_stored_chars: int = 8 * 1024 * 1024
     """Characters of all stored results. The oldest results are dropped first."""
     reader: Reader = "when_needed"
@@ -175,7 +175,7 @@ def check_policy(where: str, policy: object) -> None:
 
 
 def check_approver(where: str, approver: object, wanted: str) -> None:
-    """Refuse an approver that cannot be called with a request."""
+    """Refuse an approver not callable with a request."""
     check_function(where, approver, wanted)
     if not callable(approver):
         return
@@ -203,7 +203,7 @@ def _check_count(owner: object, name: str) -> None:
 
 
 def check_tools(tools: object) -> None:
-    """Refuse anything but a collection of tools, and two tools that search."""
+    """Refuse anything but a tool collection, and two search tools."""
     if isinstance(tools, Toolset | Registry):
         _check_search(tools.snapshot() if isinstance(tools, Registry) else tools)
         return
@@ -216,7 +216,7 @@ def check_tools(tools: object) -> None:
 
 
 def _check_search(tools: Toolset) -> None:
-    """Refuse a second tool that searches: models get only one."""
+    """Refuse a second search tool: models get only one."""
     if tools.has_search_tool:
         found = [spec.name for spec in tools.specs if spec.exposure is Exposure.SEARCH]
         if len(found) > 1:
@@ -227,7 +227,7 @@ def _check_search(tools: Toolset) -> None:
 
 
 def report_misnamed(policy: object, tools: Toolset | Registry) -> None:
-    """Log rules with almost the name of a tool. They never decide its calls."""
+    """Log rules with almost a tool's name. They never decide its calls."""
     named: object = getattr(policy, "named_tools", None)
     if not isinstance(named, Mapping):
         return
@@ -244,7 +244,7 @@ def _warn_once(message: str) -> None:
 
 
 def check_names(limited: Mapping[str, int], tools: Toolset | Registry) -> None:
-    """Refuse a limit for a tool that does not exist. A registry may still get it."""
+    """Refuse a limit for an unknown tool. A registry may still get it."""
     offered = tools.snapshot() if isinstance(tools, Registry) else tools
     for name in limited:
         if name not in offered:

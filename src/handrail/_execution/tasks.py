@@ -1,4 +1,4 @@
-"""Run the calls of a turn, each in a separate task. They are decided together, in order."""
+"""Run a turn's calls, each in a separate task. They are decided together, in order."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ Work: TypeAlias = Callable[[], Awaitable[Result]]
 
 
 class Tasks:
-    """Creates and owns the tasks of an executor. Any task can add a call or wait for it."""
+    """Creates and owns an executor's tasks. Any task can add a call or wait for it."""
 
     def __init__(self, pipeline: Pipeline, view: View) -> None:
         self.pipeline = pipeline
         self.view = view
 
     def restrict(self, view: View) -> Tasks:
-        """Return the tasks of a restricted view."""
+        """Return a restricted view's tasks."""
         return Tasks(self.pipeline, view)
 
     def run_hooked(self, record: RequestedCall) -> Coroutine[Any, Any, Result]:
         """Run a single call with hooks. Await it."""
         if self.pipeline.hooks.around:
             return record.turn.run(record.call)
-        # context variables that hooks set are visible to the tool, and not to the caller
+        # context variables hooks set are visible to the tool, and not to the caller
         return in_context(self.pipeline.run(record), record.own_context())
 
     @property
     def run_id(self) -> str:
-        """The id of runs without a name."""
+        """The id for runs without a name."""
         return self.pipeline.run_id
 
     def new_turn_id(self) -> str:
@@ -59,11 +59,11 @@ class Tasks:
         return f"~{self.pipeline.turns}"
 
     def bind(self) -> None:
-        """Use the event loop that runs now. Raises RuntimeError if another one is in use."""
+        """Use the running event loop. Raises RuntimeError if another one is in use."""
         self.pipeline.bind()
 
     def record(self, turn: Turn[Any], call: Call) -> RequestedCall:
-        """Return the record of a call, stopped if its turn is closed.
+        """Return a call's record, stopped if its turn is closed.
 
         Raises RuntimeError in the wrong event loop.
         """
@@ -73,18 +73,18 @@ class Tasks:
         return record
 
     def covers(self, record: RequestedCall) -> bool:
-        """Return whether a call belongs to this view, or to one that was made from it."""
+        """Return whether a call belongs to this view, or to one made from it."""
         return self.view.covers(record.view)
 
     def cancel(self) -> None:
-        """Stop all calls of this view, also those that a stream has yet to send."""
+        """Stop all calls in this view, also those still to be streamed."""
         for view, turn in self.pipeline.arriving:
             if self.view.covers(view):
                 turn.cancel()
         self.pipeline.cancel(self.covers)
 
     def listen(self, turn: Turn[Any] | None = None, call_id: str | None = None) -> EventFeed:
-        """Return a feed of events from now on: of the executor, of a turn, or of one call."""
+        """Return a feed of future events: the executor's, a turn's, or one call's."""
 
         def wants(record: RequestedCall) -> bool:
             if turn is None:
@@ -108,7 +108,7 @@ class Tasks:
         *,
         in_callers: bool = False,
     ) -> None:
-        """Start calls that are decided together, each in its own context if it has one."""
+        """Start calls decided together, each in its own context if it has one."""
         group = Group()
         if contexts:
             is_kept = in_callers and not self.pipeline.is_hooked
@@ -133,16 +133,16 @@ class Tasks:
         ]
         self._decide_one_less(group)
         for context, record, work in todo:
-            # one that others wait for must not wait for its caller
+            # one others wait for must not wait for its caller
             keeps = is_kept and record.entered is None
             context.run(self._keep if keeps else self._spawn, record, work)
 
     def _keep(self, record: RequestedCall, work: Work) -> None:
-        """Keep the work of a call for the task that awaits it."""
+        """Keep a call's work for the awaiting task."""
         self.pipeline.live[record] = work
 
     def take_kept(self, record: RequestedCall) -> Work | None:
-        """Return the work of a call that was kept, for the task that awaits it."""
+        """Return a call's kept work, for the awaiting task."""
         work = self.pipeline.live.get(record)
         if work is not None:
             self.pipeline.live[record] = None
@@ -170,7 +170,7 @@ class Tasks:
             self._decide_one_less(group)
 
     def resume(self, record: RequestedCall, pending: Pending, answer: Answer | None) -> None:
-        """Resume a pending call that was answered."""
+        """Resume an answered pending call."""
         self._spawn(record, partial(self.pipeline.resume, record, pending, answer))
 
     def _plan_work(self, record: RequestedCall, group: Group) -> Work:
@@ -232,7 +232,7 @@ class Tasks:
         return await pipeline.finish(record, outcome)
 
     def _decide_one_less(self, group: Group) -> None:
-        """Note that one call of a group is decided. After the last, all can start."""
+        """Record one decision in a group. After the last, all can start."""
         group.undecided -= 1
         if group.undecided:
             return
@@ -256,7 +256,7 @@ class Tasks:
         self._spawn(record, work)
 
     async def finish(self, record: RequestedCall, work: Work) -> None:
-        """Set the result of a call, whatever happens to its task."""
+        """Set a call's result, whatever happens to its task."""
         try:
             record.finish(await work())
         except KeyboardInterrupt as error:
@@ -284,7 +284,7 @@ class Tasks:
 
 
 def _is_within(inner: Turn[Any], turn: Turn[Any]) -> bool:
-    """Return whether this is the turn, or one that a tool in it made."""
+    """Return whether this is the turn, or one a tool in it made."""
     while inner is not turn:
         if not inner.is_inner:
             return False
@@ -309,7 +309,7 @@ def _waits_for_others(record: RequestedCall) -> bool:
 async def _wait_for_those_before(record: RequestedCall) -> None:
     """Wait until the earlier calls of its turn are scheduled, or never will be.
 
-    A call that a ``before`` hook made does not wait: the hook's own call would wait for it.
+    A call a ``before`` hook made does not wait: the hook's own call would wait for it.
     """
     previous, around = record.previous, record.enclosing()
     if any(outer.entered is not None and not outer.entered.is_set() for outer in around):

@@ -22,7 +22,7 @@ from handrail._values.result import Result
 
 T = TypeVar("T")
 _COUNT: ContextVar[Callable[[int], object]] = ContextVar("handrail_threads", default=int)
-"""Gets 1 for each new thread, and -1 for each that has ended."""
+"""Gets 1 for each new thread, and -1 for each ended one."""
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def count_threads(count: Callable[[int], object]) -> Generator[None]:
 
 
 class Thread:
-    """The work of a thread, which can outlive its call."""
+    """A thread's work, which can outlive its call."""
 
     def __init__(self) -> None:
         self._count = _COUNT.get()
@@ -90,7 +90,7 @@ class Thread:
 class _Unlimited(anyio.CapacityLimiter):
     """Allows any number of threads: the schedule limits how many calls run.
 
-    A real limiter is half of the cost of starting work in a thread.
+    A real limiter costs half as much as starting work in a thread.
     """
 
     def __new__(cls) -> Self:
@@ -111,7 +111,7 @@ _UNLIMITED = _Unlimited()
 
 
 async def run_in_thread(thread: Thread, work: Callable[..., Any], *args: Any) -> Any:
-    """Do the work in a thread, and await its value if that is awaitable."""
+    """Do the work in a thread, and await an awaitable value."""
     (value,) = await anyio.to_thread.run_sync(
         thread.run, work, *args, abandon_on_cancel=True, limiter=_UNLIMITED
     )
@@ -156,7 +156,7 @@ class SharedPortal:
             yield portal
 
     def run(self, home: LoopBinding, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a function in the event loop of an executor, or in this one if that is not open."""
+        """Run a function in an executor's event loop, or in this one if no loop is open."""
         if in_event_loop():
             raise RuntimeError(
                 "run_sync was called in an event loop. Use `await executor.run(call)`."
@@ -168,7 +168,7 @@ class SharedPortal:
 
     @contextmanager
     def share(self, executor: Any) -> Generator[InThread]:
-        """Enter an executor in this loop, so that any thread can run its calls."""
+        """Enter an executor in this loop, so any thread can run its calls."""
         with self.open() as portal, portal.wrap_async_context_manager(executor):
             yield InThread(portal, executor.run, executor.run_all)
 
@@ -181,7 +181,7 @@ class SharedPortal:
 
 
 def wait_for(portal: BlockingPortal, function: Callable[[], Awaitable[T]]) -> T:
-    """Run a function in an event loop and wait for it. An interrupt of this thread stops it."""
+    """Run a function in an event loop and wait for it. Interrupting this thread stops it."""
     future = portal.start_task_soon(function)
     try:
         return future.result()
@@ -190,7 +190,7 @@ def wait_for(portal: BlockingPortal, function: Callable[[], Awaitable[T]]) -> T:
 
 
 class InThread:
-    """Runs calls from any thread in one event loop, so that they share order and limits."""
+    """Runs calls from any thread in one event loop, so they share order and limits."""
 
     def __init__(
         self,
@@ -207,5 +207,5 @@ class InThread:
         return wait_for(self._portal, partial(self._run, call, turn=turn))
 
     def run_all(self, calls: Iterable[Call], *, turn: Turn[Any] | None = None) -> list[Result]:
-        """Run the calls of one reply."""
+        """Run one reply's calls."""
         return wait_for(self._portal, partial(self._run_all, list(calls), turn=turn))

@@ -1,4 +1,4 @@
-"""View: the tools and the policy of one executor, and the tool that reads truncated results."""
+"""View: one executor's tools and policy, and the reader for truncated results."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from handrail._catalogue.finder import Finder
 
 _MAX_READ_CHARS = 15_000
-"""Characters that one call reads."""
+"""Characters one call reads."""
 _MAX_LINE_CHARS = 500
-"""Characters of a line that a search shows."""
+"""Line characters a search shows."""
 _CHARS_BEFORE = 100
-"""Characters before the text that was searched for."""
+"""Characters before the text searched for."""
 _MAX_HEADING_CHARS = 80
-"""Characters that the reader adds before them."""
+"""Characters the reader adds before them."""
 
 
 class View:
-    """The tools and the policy of one executor."""
+    """One executor's tools and policy."""
 
     generation: int = 0
     """The registry's generation when its tools were read."""
@@ -52,7 +52,7 @@ class View:
 
     parent: View | None = None
     _names: tuple[str, ...] | None = None
-    """The names of a registry's tools that the view is restricted to."""
+    """The names of a registry's tools the view is restricted to."""
 
     finder: Finder | None = None
     """Finds deferred tools, if there are any."""
@@ -68,12 +68,12 @@ class View:
     ) -> None:
         self.policy = policy
         self.is_guarded = policy is not None
-        """Whether it has a policy, or its executor hooks that run before a call."""
+        """Whether it has a policy, or its executor hooks before calls."""
         self.registry = tools if isinstance(tools, Registry) else None
         self._settings = settings
         self._call_found_by: CallFoundBy = call_found_by
         self._whole = whole
-        """The tools of the view that this one was made from: they are indexed together."""
+        """The tools of the view this one was made from: they are indexed together."""
         self._stored_texts = StoredTexts(settings, is_narrowed=False)
         self._lock = threading.Lock()
         if isinstance(tools, Registry):
@@ -112,7 +112,7 @@ class View:
             return self.tools
 
     def describe_tools(self) -> Toolset:
-        """Return the tools to send to a model, with a description of what it can find.
+        """Return the tools to send to a model, with a description of findable ones.
 
         Threads can do this at the same time, also while the tools change.
         """
@@ -130,17 +130,17 @@ class View:
         return tool if finder is None else finder.bind(tool, chosen, turn.options.loaded)
 
     def find_own(self, name: str, tools: Toolset) -> AnyTool | None:
-        """Return a tool that the view adds to those of a turn."""
+        """Return a tool the view adds to those of a turn."""
         if name == self.reader_name:
             return self.reader
         return self.finder.find(name) if self.finder and tools.has_deferred else None
 
     def is_own(self, name: str) -> bool:
-        """Return whether the view adds a tool of this name."""
+        """Return whether the view adds a tool with this name."""
         return name == self.reader_name or bool(self.finder and self.finder.find(name))
 
     def may_show(self, tool: AnyTool) -> bool:
-        """Return whether a model may learn that a tool exists.
+        """Return whether a model may learn a tool exists.
 
         It may not if the tool is hidden, or if the policy denies it whatever the arguments are.
         """
@@ -149,7 +149,7 @@ class View:
 
     @property
     def reader(self) -> AnyTool | None:
-        """The tool that reads truncated results. Created on first use."""
+        """The reader for truncated results. Created on first use."""
         settings = self._settings
         if self._reader is None and settings.reader != "never":
             name = reader_name(self._offered)
@@ -158,16 +158,16 @@ class View:
 
     @property
     def max_read_chars(self) -> int:
-        """The number of characters that this tool returns at once."""
+        """How many characters this tool returns at once."""
         return max(1, min(_MAX_READ_CHARS, self._settings.max_result_chars - _MAX_HEADING_CHARS))
 
     @property
     def reader_name(self) -> str:
-        """The name of this tool; empty if there is none."""
+        """This tool's name; empty if there is none."""
         return "" if self._settings.reader == "never" else reader_name(self._offered)
 
     def keep(self, result: Result, principal: str | None) -> int:
-        """Store a result that is too long to show. Returns how many characters were stored."""
+        """Store an overlong result. Returns how many characters were stored."""
         stored = self._stored_texts.put(principal, result.call_id, result.text)
         if not self._has_stored:
             self._has_stored = True
@@ -185,7 +185,7 @@ class View:
             self._offer(tools)
 
     def restrict(self, names: tuple[str, ...], policy: Policy | None) -> View:
-        """Return a view of fewer tools, with the stricter of two policies."""
+        """Return a view with fewer tools, and the stricter policy."""
         both = self.policy
         if policy is not None:
             both = policy if self.policy is None else Stricter(self.policy, policy)
@@ -210,7 +210,7 @@ class View:
 
 
 class MemoryStore:
-    """Stores long texts in memory, by the id of their call."""
+    """Stores long texts in memory, by their call's id."""
 
     def __init__(self, max_chars: int) -> None:
         self._max_chars = max_chars
@@ -218,7 +218,7 @@ class MemoryStore:
         self._held = 0
 
     def put(self, call_id: str, text: str) -> int:
-        """Store as much of a text as fits, and return how many characters were stored."""
+        """Store what fits from a text, and return how many characters were stored."""
         self._drop(call_id)
         stored = text[: self._max_chars]
         while self._texts and self._held + len(stored) > self._max_chars:
@@ -228,11 +228,11 @@ class MemoryStore:
         return len(stored)
 
     def get(self, call_id: str) -> str | None:
-        """Return the text of a call, if it is still stored."""
+        """Return a call's text, if it is still stored."""
         return self._texts.get(call_id)
 
     def ids(self) -> tuple[str, ...]:
-        """Return the ids of the calls whose texts are stored, oldest first."""
+        """Return the ids of calls with stored texts, oldest first."""
         return tuple(self._texts)
 
     def _drop(self, call_id: str) -> None:
@@ -240,7 +240,7 @@ class MemoryStore:
 
 
 class StoredTexts:
-    """The part of a store that belongs to one view, separated by principal."""
+    """One view's part in a store, separated by principal."""
 
     def __init__(self, settings: LongResults, *, is_narrowed: bool) -> None:
         given = settings.store
@@ -253,11 +253,11 @@ class StoredTexts:
         return self._store.put(self._prefix(principal) + quote(call_id, safe=""), text)
 
     def get(self, principal: str | None, call_id: str) -> str | None:
-        """Return the text of a call, if it is still stored."""
+        """Return a call's text, if it is still stored."""
         return self._store.get(self._prefix(principal) + quote(call_id, safe=""))
 
     def ids(self, principal: str | None) -> list[str]:
-        """Return the ids of the calls whose texts are stored, oldest first."""
+        """Return the ids of calls with stored texts, oldest first."""
         start = self._prefix(principal)
         names = [name.removeprefix(start) for name in self._store.ids() if name.startswith(start)]
         return [unquote(name) for name in names if "/" not in name]
@@ -268,12 +268,12 @@ class StoredTexts:
 
 
 def reader_name(beside: Toolset) -> str:
-    """Return a name for the reader that no other tool has."""
+    """Return a name for the reader no other tool has."""
     return beside.free_name(READ_RESULT)
 
 
 def _search_lines(text: str, wanted: str, start: int, most: int) -> str:
-    """Return the lines that contain a text, as many as fit, each after its position."""
+    """Return the lines with a text, as many as fit, each after its position."""
     lines, room, at = list[str](), most, start
     pattern = re.compile(re.escape(wanted), re.IGNORECASE)
     while match := pattern.search(text, at):
@@ -298,7 +298,7 @@ def _touch_nothing(**_: object) -> tuple[Access, ...]:
 
 
 def make_reader(stored_texts: StoredTexts, name: str, most: int) -> AnyTool:
-    """Return a tool that reads truncated results, up to ``most`` characters per call.
+    """Return a reader for truncated results, up to ``most`` characters per call.
 
     Its own results are never truncated.
     """

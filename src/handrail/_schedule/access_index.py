@@ -1,4 +1,4 @@
-"""AccessIndex: finds the holders of conflicting accesses, without checking any other."""
+"""AccessIndex: finds conflicting holders without checking any other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from handrail._values.effect import READ
 
 
 class _Holders:
-    """Keys with the number of their accesses, by what these do."""
+    """Keys with their access counts, by verb."""
 
     __slots__ = ("readers", "writers")
 
@@ -45,7 +45,7 @@ class _IndexNode:
 
 
 class AccessIndex:
-    """Holders of accesses, by resource. A holder is a number."""
+    """Access holders, by resource. A holder is a number."""
 
     def __init__(self) -> None:
         self._root = _IndexNode()
@@ -81,11 +81,11 @@ class AccessIndex:
                 del node.children[step]
 
     def accesses_of(self, key: int) -> Sequence[Access]:
-        """Return the accesses of a holder."""
+        """Return a holder's accesses."""
         return self._held[key]
 
     def find(self, accesses: Sequence[Access]) -> list[int]:
-        """Return the holders of accesses that conflict with these."""
+        """Return the holders conflicting with these accesses."""
         found: dict[int, None] = {}
         for access in accesses:
             found.update(dict.fromkeys(self._find(access)))
@@ -104,7 +104,7 @@ class AccessIndex:
 
 
 def steps(resource: str) -> list[str]:
-    """Return the steps from the root of all resources to one."""
+    """Return the steps from the root to a resource."""
     if resource == EVERYTHING:
         return []
     scheme, _, path = territory(resource).partition(":")

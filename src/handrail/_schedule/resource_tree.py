@@ -1,4 +1,4 @@
-"""The tree of resources: each node holds the calls that a later one may have to wait for."""
+"""The resource tree: each node holds the calls a later one may have to wait for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from handrail._values.access import Access
 from handrail._values.effect import READ
 
 _MIN_GROUP_ENTRIES = 8
-"""Entries of one node that are waited for through a group."""
+"""Entries at one node, waited for through a group."""
 
 
 class EntryState(Enum):
@@ -21,7 +21,7 @@ class EntryState(Enum):
 
 
 class ScheduleEntry:
-    """A call, or a group of calls."""
+    """A call, or a call group."""
 
     __slots__ = ("accesses", "followers", "holds", "key", "state", "tool", "waits")
 
@@ -30,19 +30,19 @@ class ScheduleEntry:
         self.tool = tool
         self.accesses = accesses
         self.waits = 0
-        """The number of entries that it waits for."""
+        """How many entries it waits for."""
         self.holds = 0
-        """The number of releases that it waits for."""
+        """How many releases it waits for."""
         self.followers: list[ScheduleEntry] = []
         self.state = EntryState.WAITING
 
 
 GROUP = -1
-"""The key of an entry that is not a call."""
+"""The key for an entry other than a call."""
 
 
 class ResourceNode:
-    """One resource, with the calls that a later one may have to wait for."""
+    """One resource, with the calls a later one may have to wait for."""
 
     __slots__ = ("below", "readers", "writer", "writers_below")
 
@@ -54,7 +54,7 @@ class ResourceNode:
 
 
 def register(root: ResourceNode, entry: ScheduleEntry, access: Access) -> Iterator[ScheduleEntry]:
-    """Register one access of a call in the tree. Yields what the call must wait for."""
+    """Register a call's access in the tree. Yields its blockers."""
     reads = access.verb == READ
     node = root
     for step in steps(access.resource):
@@ -92,7 +92,7 @@ def _blockers_below(node: ResourceNode, entry: ScheduleEntry) -> Iterator[Schedu
 
 
 def _group_entries(entries: list[ScheduleEntry], own: ScheduleEntry) -> list[ScheduleEntry]:
-    """Return the entries that have not ended, as one group if they are many. Excludes ``own``."""
+    """Return the open entries, as one group if they are many. Excludes ``own``."""
     others = [other for other in entries if other.state is not EntryState.OVER and other is not own]
     if len(others) >= _MIN_GROUP_ENTRIES:
         group = ScheduleEntry(GROUP)

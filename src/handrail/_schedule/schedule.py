@@ -1,12 +1,12 @@
 """The schedule: which call can start when. Pure bookkeeping, without clocks or tasks.
 
 Calls arrive in the model's order. A call waits for exactly those earlier ones whose accesses
-conflict with its own, and for a free slot. It can start as soon as the last of them has ended.
+conflict with its own, and for a free slot. It can start as soon as the last one has ended.
 
-Resources are a tree. Each node holds the calls that a later one may have to wait for. A writer
+Resources are a tree. Each node holds the calls a later one may have to wait for. A writer
 replaces every earlier call at or below its resource: it already waits for them, so later calls wait
 only for the writer. So a node holds few calls, and adding a call takes about as long as its
-resources are deep. Many calls at one node form a group: one entry that ends when all of them have
+resources are deep. Many calls at one node form a group: one entry that ends when all have
 ended. This happens if a thousand files are written, and then all are listed, again and again.
 
 An inner call has no place in this order. While it runs, its accesses are lent: a call that
@@ -32,11 +32,11 @@ from handrail._values.effect import READ, Effect
 
 MAX_RUNNING = 128
 _MAX_STALE_ACCESSES = 10_000
-"""Accesses of ended calls that may be in the tree before it is rebuilt without them."""
+"""Ended calls' accesses allowed in the tree before rebuilding it."""
 
 
 class Schedule:
-    """The calls that have not ended, and the calls that each waits for."""
+    """The open calls, and each one's blockers."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class Schedule:
         self.max_running = max_running
         self.max_per_tool = dict(max_per_tool)
         self.open = 0
-        """The number of calls that have not ended."""
+        """How many calls are open."""
         self._root = ResourceNode()
         self._registered = 0
-        """Accesses in the tree of calls that have not ended."""
+        """Open calls' accesses in the tree."""
         self._stale = 0
-        """Accesses in the tree of calls that have ended."""
+        """Ended calls' accesses in the tree."""
         self._is_outdated = False
         """Whether a waiting call was dropped through which others waited for earlier ones."""
         self._entries: dict[int, ScheduleEntry] = {}
@@ -61,15 +61,15 @@ class Schedule:
         self._ready: deque[ScheduleEntry] = deque()
         self._parked: dict[str, deque[ScheduleEntry]] = {}
         self._unregistered: dict[int, tuple[str, Sequence[Access]]] = {}
-        """Running calls that started at once, and are not in the tree yet."""
+        """Running calls, started at once, outside the tree so far."""
         self._only_reads = True
         """Whether these only read."""
         self._held: AccessIndex | None = None
-        """The accesses of all that runs. Only if inner calls have been made."""
+        """All running accesses. Only once inner calls have been made."""
         self._lent: dict[int, int] = {}
-        """The running inner calls, and the outer calls that they belong to."""
+        """The running inner calls, and the outer calls they belong to."""
         self._suspended: dict[int, list[ScheduleEntry]] = {}
-        """Ready calls that wait for lent accesses, by the inner call that has them."""
+        """Ready calls waiting for lent accesses, by the holding inner call."""
 
     def start_now(self, key: int, tool: str, accesses: Sequence[Access], effect: Effect) -> bool:
         """Start a call at once if it is alone, or reads among readers. Else returns False."""
@@ -86,7 +86,7 @@ class Schedule:
     def add(
         self, key: int, tool: str, accesses: Sequence[Access], *, held: int = 0
     ) -> tuple[int, ...]:
-        """Add a call, and return the calls that it waits for. ``held`` is a number of releases."""
+        """Add a call, and return the calls it waits for. ``held`` counts releases."""
         self._settle()
         self.open += 1
         entry = ScheduleEntry(key, tool, accesses)
@@ -98,7 +98,7 @@ class Schedule:
         return tuple(dict.fromkeys([*earlier, *self._lenders(entry)]))
 
     def _settle(self) -> None:
-        """Register the calls that started at once in the tree, since others may have to wait."""
+        """Register the immediately started calls in the tree, since others may have to wait."""
         for key, (tool, accesses) in self._unregistered.items():
             entry = ScheduleEntry(key, tool, accesses)
             entry.state = EntryState.RUNNING
@@ -110,13 +110,13 @@ class Schedule:
         self._unregistered.clear()
 
     def release(self, key: int) -> None:
-        """Release a call that is held, once."""
+        """Release a held call, once."""
         entry = self._entries[key]
         entry.holds -= 1
         self._ready_or_not(entry)
 
     def amend(self, key: int, accesses: Sequence[Access]) -> None:
-        """Change the accesses of a waiting call. It keeps its place, behind all running calls."""
+        """Change a waiting call's accesses. It keeps its place, behind all running calls."""
         self._settle()
         if accesses == self._entries[key].accesses:
             return
@@ -124,14 +124,14 @@ class Schedule:
         self._reorder()
 
     def advance(self, key: int) -> tuple[int, ...]:
-        """Move a call before all that have not started. Returns the calls that it waits for."""
+        """Move a call before all unstarted ones. Returns the calls it waits for."""
         entry = self._entries.pop(key)
         self._entries = {key: entry, **self._entries}
         self._reorder()
         return self._blockers_of(entry)
 
     def extend(self, key: int, accesses: Sequence[Access]) -> None:
-        """Change the accesses of a running call, or of an inner one. No running call conflicts."""
+        """Change a running call's or an inner call's accesses. No running call conflicts."""
         index = self._index()
         index.remove(key)
         index.add(key, accesses)
@@ -140,7 +140,7 @@ class Schedule:
             self._reorder()
 
     def is_behind(self, key: int, accesses: Sequence[Access]) -> bool:
-        """Return whether an earlier call that has not started conflicts with these accesses."""
+        """Return whether an earlier unstarted call conflicts with these accesses."""
         return any(
             entry.state is not EntryState.RUNNING
             and entry.key < key
@@ -151,7 +151,7 @@ class Schedule:
     def restart(self, key: int, accesses: Sequence[Access]) -> tuple[int, ...]:
         """Let a running call wait again, with these accesses, and before all later calls.
 
-        Returns the calls that it waits for.
+        Returns the calls it waits for.
         """
         self._index().remove(key)
         entry = self._entries.pop(key)
@@ -185,7 +185,7 @@ class Schedule:
         self._rebuild()
 
     def conflicting(self, accesses: Sequence[Access]) -> list[int]:
-        """Return the calls that one with these accesses would have to wait for."""
+        """Return the calls one with these accesses would have to wait for."""
         self._settle()
         lenders = [self._lent.get(key) for key in self.running(accesses)] if self._lent else []
         return [
@@ -196,7 +196,7 @@ class Schedule:
         ]
 
     def find_conflict(self, accesses: Sequence[Access], keys: Sequence[int]) -> str:
-        """Return a resource of one of these calls that conflicts with the accesses; else empty."""
+        """Return one call's resource conflicting with the accesses; else empty."""
         used = [other for key in keys for other in self._entries[key].accesses]
         for inner, outer in self._lent.items():
             used += self._index().accesses_of(inner) if outer in keys else ()
@@ -205,17 +205,17 @@ class Schedule:
     # -- inner calls ------------------------------------------------------------------------------
 
     def running(self, accesses: Sequence[Access]) -> list[int]:
-        """Return the running calls that conflict with these accesses, with inner ones."""
+        """Return the running calls conflicting with these accesses, with inner ones."""
         return self._index().find(accesses)
 
     def lend(self, key: int, inner: int, tool: str, accesses: Sequence[Access]) -> None:
-        """Note that an inner call of a call has started. It takes a slot of its tool."""
+        """Record a started inner call. It takes a tool slot."""
         self._index().add(inner, accesses)
         self._lent[inner] = key
         self._running[tool] = self._running.get(tool, 0) + 1
 
     def take_back(self, inner: int, tool: str) -> None:
-        """Note that an inner call has ended. Calls that waited for it may start."""
+        """Record an ended inner call. Its waiting calls may start."""
         self._index().remove(inner)
         del self._lent[inner]
         self._ready.extendleft(reversed(self._suspended.pop(inner, [])))
@@ -232,7 +232,7 @@ class Schedule:
         return self._held
 
     def drop_accesses(self, key: int) -> None:
-        """Note that only the inner calls of a call are still running. They keep its slots."""
+        """Record a call with only inner calls still running. They keep its slots."""
         self._settle()
         entry = self._entries[key]
         rest = self._entries[key] = ScheduleEntry(key, entry.tool)
@@ -247,11 +247,11 @@ class Schedule:
         return {outer: inner for outer, inner in lent if outer != entry.key}
 
     def is_full(self, tool: str) -> bool:
-        """Return whether all slots of a tool are taken."""
+        """Return whether all tool slots are taken."""
         return tool in self.max_per_tool and self._running.get(tool, 0) >= self.max_per_tool[tool]
 
     def startable(self) -> list[int]:
-        """Return the calls that can start now, in the order they became ready, as running."""
+        """Return the ready calls in order, as running."""
         if self._is_outdated:
             self._rebuild()
         started: list[int] = []
@@ -275,7 +275,7 @@ class Schedule:
         return started
 
     def end(self, key: int) -> None:
-        """Remove a call that has ended or will never start."""
+        """Remove a call that ended or will never start."""
         self.open -= 1
         if self._unregistered.pop(key, None) is not None:
             self._count -= 1
@@ -291,7 +291,7 @@ class Schedule:
             self._held = None if not self._lent else self._held
 
     def _forget(self, entry: ScheduleEntry) -> None:
-        """Drop an entry's accesses, so that others can start."""
+        """Drop an entry's accesses, so others can start."""
         self._registered -= len(entry.accesses)
         self._stale += len(entry.accesses)
         if self._held is not None and entry.key in self._held:
@@ -306,7 +306,7 @@ class Schedule:
         self._root, self._registered, self._stale, self._is_outdated = ResourceNode(), 0, 0, False
 
     def _unpark(self, tool: str) -> None:
-        """Give a free slot of a tool to the next call that waits for it."""
+        """Assign a free tool slot to the next waiting call."""
         parked = self._parked.get(tool, ())
         while parked:
             entry = parked.popleft()
@@ -332,7 +332,7 @@ class Schedule:
                     todo.append(follower)
 
     def _enter(self, entry: ScheduleEntry) -> list[ScheduleEntry]:
-        """Register a call at every resource that it touches. Returns what it must wait for."""
+        """Register a call at every resource it touches. Returns what it must wait for."""
         if self._is_outdated or self._stale > max(_MAX_STALE_ACCESSES, self._registered):
             self._rebuild()
         self._registered += len(entry.accesses)
@@ -346,7 +346,7 @@ class Schedule:
         return list(blockers)
 
     def _rebuild(self) -> None:
-        """Rebuild the tree from the calls that have not ended."""
+        """Rebuild the tree from the open calls."""
         self._clear()
         for entry in self._entries.values():
             entry.followers = []

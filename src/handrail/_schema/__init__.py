@@ -1,1 +1,1 @@
-"""Validators from Python types and JSON Schemas, and the schemas that a model receives."""
+"""Validators from Python types and JSON Schemas, and the schemas a model receives."""

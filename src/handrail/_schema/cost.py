@@ -18,9 +18,9 @@ from handrail._schema.strictness import Core, fields_by_name, strip_label
 from handrail._values.content import is_object
 
 MAX_FREE_VISITS = 15_000
-"""Visits that are allowed for any arguments: a few milliseconds."""
+"""Visits allowed for any arguments: a few milliseconds."""
 VISITS_PER_VALUE, VISITS_PER_ENTRY, CHARS_PER_VISIT = 4, 20, 10
-"""Visits that are allowed in addition: per value, per entry of an object, and by length.
+"""Visits allowed in addition: per value, per entry of an object, and by length.
 
 A visit takes about as long as parsing five short values, or one entry.
 """
@@ -34,19 +34,19 @@ One string costs as much by itself.
 _MAX_SCHEMAS = 512
 """Different schemas that may be applied to one value."""
 _MAX_LISTED_SCHEMAS = 20_000
-"""Schemas that are listed in total, to count the visits of one value."""
+"""Schemas listed in total, to count the visits of one value."""
 _MAX_SCHEMA_SETS = 1_000
 _MAX_SEEN_ONE_BY_ONE = 8
 
 Excess: TypeAlias = Literal["", "ways", "gaps"]
 """Too many ways to read the values; or many missing fields, each of which costs a copy."""
 _Asked: TypeAlias = dict[int, tuple[Core, int]]
-"""The schemas that are applied to one value, by identity, and how often each is."""
+"""The schemas applied to one value, by identity, and how often each is."""
 
 _CONTAINERS = frozenset((list, dict))
 _SCALARS = (str, int, float, bool, NoneType)
 _PLAIN = {"str": str, "int": int, "float": float, "bool": bool, "none": NoneType}
-"""Schemas that accept every value of a type, so that a union tries no choice after them."""
+"""Schemas that accept every value of a type, so a union tries no choice after them."""
 _HARMLESS = frozenset(("type", "ref", "metadata", "serialization", "strict", "allow_inf_nan"))
 _LISTS = frozenset(("list", "set", "frozenset"))
 _BEHIND = {
@@ -92,7 +92,7 @@ class VisitCounter:
         return "gaps" if beyond <= count.gaps // _COPIES_PER_VISIT else "ways"
 
     def are_always_few(self) -> bool:
-        """Return whether no value has many visits, so that they need not be counted per call."""
+        """Return whether no value has many visits, so they need not be counted per call."""
         seen: set[tuple[int, int]] = set()
         try:
             todo = [(self.schema_set([(self._root, 1)]), 0)]
@@ -134,7 +134,7 @@ class VisitCounter:
         return asked
 
     def leaf_schemas(self, core: Core) -> _Asked:
-        """Return the schemas that are applied to a value, without unions around them."""
+        """Return the schemas applied to a value, without unions around them."""
         key = id(core)
         if key not in self._known:
             self._known[key] = None  # until it is known; it stays None if it is too much
@@ -245,11 +245,11 @@ class _SchemaSet:
         return visits
 
     def fields_of(self, node: dict[str, Any]) -> _FieldStates:
-        """Return the facts about the values of an object."""
+        """Return the facts about an object's values."""
         return self._fields(tuple([_tag(node, core) for core, _ in self._tagged]))
 
     def items_of(self, node: list[Any]) -> Iterable[tuple[_SchemaSet, list[Any]]]:
-        """Return the items of a list, grouped by the schemas that are applied to them."""
+        """Return a list's items, grouped by the schemas applied to them."""
         if not self._places:
             return ((self._item_at(0), node),)
         first = [(self._item_at(at), [child]) for at, child in enumerate(node[: self._places])]
@@ -293,7 +293,7 @@ class _SchemaSet:
 
 
 class _FieldStates(dict[str, _SchemaSet]):
-    """Facts about the values of an object, by their keys."""
+    """Facts about an object's values, by their keys."""
 
     def __init__(self, visits: VisitCounter, asked: list[tuple[Core, int]]) -> None:
         super().__init__()
@@ -335,7 +335,7 @@ def _tag(node: dict[str, Any], core: Core) -> Any:
 
 
 def _items(core: Core, place: int) -> list[Core]:
-    """Return the schemas that are applied to the item at one index of a list."""
+    """Return the schemas applied to the item at one index of a list."""
     if core["type"] in _LISTS:
         return [core["items_schema"]] if "items_schema" in core else []
     if core["type"] != "tuple":

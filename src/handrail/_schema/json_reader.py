@@ -29,7 +29,7 @@ class NotJson(Exception):
 
 
 def read(text: str) -> Any:
-    """Parse JSON text. Raises NotJson, also for text that other parsers accept."""
+    """Parse JSON text. Raises NotJson, also for text other parsers accept."""
     try:
         value = jiter.from_json(text.encode(), catch_duplicate_keys=True, allow_inf_nan=False)
     except ValueError:

@@ -1,6 +1,6 @@
 """Make JSON Schemas small and stable: no titles, one key order, short definitions inlined.
 
-Separates a schema's keywords from its data. A property that is called ``title`` is a property, and
+Separates a schema's keywords from its data. A property called ``title`` is a property, and
 a default that looks like a schema is a default.
 """
 
@@ -25,7 +25,7 @@ _ONE = frozenset(
 _DROPPED = frozenset(("title", "discriminator"))
 """Noise, and an OpenAPI keyword with references that would break. Each branch has its tag."""
 _MAX_ALTERNATIVES = 1_000
-"""Schemas that are collected by following references and unions."""
+"""Schemas collected by following references and unions."""
 _MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 """Keywords whose value is a list of schemas."""
 _NAMED = frozenset(("$defs", "dependentSchemas", "patternProperties", "properties"))
@@ -64,13 +64,13 @@ def lists_property(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> bo
 
 
 def property_names(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> list[str]:
-    """Return the names of the properties that the schema lists for the object at a path."""
+    """Return the names of the properties the schema lists for the object at a path."""
     listed = (node.get("properties") for node in _schemas_at(schema, path))
     return list(dict.fromkeys(name for names in listed if is_object(names) for name in names))
 
 
 def may_hold(schema: Mapping[str, Any], path: tuple[str | int, ...], value: Any) -> bool:
-    """Return whether a value has one of the types that the schema allows at a path."""
+    """Return whether a value has one of the types the schema allows at a path."""
     nodes = _schemas_at(schema, path)
     kinds = [node.get("type") for node in nodes]
     flat = [item for kind in kinds for item in (kind if is_list(kind) else [kind])]
@@ -135,7 +135,7 @@ def add_extras(schema: Mapping[str, Any], extras: Mapping[str, Any]) -> JsonSche
 
 
 def deep_copy(value: Any) -> Any:
-    """Return a deep copy of JSON, so that tools with the same type share nothing mutable."""
+    """Return a deep copy of JSON, so tools with the same type share nothing mutable."""
     if is_object(value):
         return {key: deep_copy(item) for key, item in value.items()}
     return [deep_copy(item) for item in value] if is_list(value) else value

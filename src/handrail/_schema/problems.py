@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MAX_PROBLEMS = 200
 """Problems up to which all are read: creating them takes longer than validating."""
 MAX_FIRST_PROBLEMS = 50
-"""Problems that are read if there are more."""
+"""Problems read if there are more."""
 
 
 class Problem(NamedTuple):

@@ -1,6 +1,6 @@
-"""Validators for remote tools, from the JSON Schemas that a server sent.
+"""Validators for remote tools, from the JSON Schemas a server sent.
 
-Arguments are checked by the keywords that tool schemas use. Other keywords are left to the server,
+Arguments are checked by the keywords tool schemas use. Other keywords are left to the server,
 which validates again. So are checks that would take long: a hostile schema can make the check
 weaker, but never make it crash or hang.
 """
@@ -38,7 +38,7 @@ def remote_checker(schema: Mapping[str, Any]) -> Checker:
 
 
 def output_checker(schema: Mapping[str, Any]) -> Checker:
-    """Return a validator for a remote tool's output, for the keywords that are supported."""
+    """Return a validator for a remote tool's output, for supported keywords."""
     return _checker(schema, arguments=False)
 
 

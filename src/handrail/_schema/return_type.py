@@ -1,7 +1,7 @@
 """Return types: the output schema, how a value is serialized, and whether it matches.
 
 The serializer checks neither bounds nor required keys of dictionaries. These are checked in the
-serialized JSON, by the same schema that a model receives.
+serialized JSON, by the same schema a model receives.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Promise(NamedTuple):
     dump: Callable[..., bytes] | None
     """Serializes a value. With ``warnings="error"``, raises ValueError for another type."""
     exact: type | None
-    """A class whose instances certainly match, so that they need no check.
+    """A class whose instances certainly match, so they need no check.
 
     It is a number type without bounds, or a model, which was validated when it was created. A model
-    from ``model_construct``, or one that was changed later, is trusted, as pydantic does.
+    from ``model_construct``, or one changed later, is trusted, as pydantic does.
     """
     check: Callable[[str], None] | None
     """Raises ValueError if serialized JSON does not match the schema. None if it always does."""

@@ -188,7 +188,7 @@ def _constants(core: Core, definitions: Mapping[str, Core]) -> _Constants:
 
 
 def _find_tag(choices: list[_Constants]) -> tuple[str, list[list[Any]]] | None:
-    """Return a field that every choice has, with values that no two choices share."""
+    """Return a field every choice has, with values no two choices share."""
     for name in choices[0] if len(choices) > 1 else ():
         values = [constants.get(name, []) for constants in choices]
         flat = [value for own in values for value in own]
@@ -217,7 +217,7 @@ def has_aliases(core: Core) -> bool:
 
 
 def has_unions(core: Core) -> bool:
-    """Return whether there is a union inside, so that a value may be visited more than once."""
+    """Return whether there is a union inside, so a value may be visited more than once."""
     return _contains(core, lambda below: below["type"] in ("union", "tagged-union"))
 
 
@@ -304,7 +304,7 @@ def _keeps_keys(core: Core) -> bool:
 
 
 def _scalar_kinds(core: Core) -> frozenset[type]:
-    """Return the types of the values that a Literal or an Enum allows; none for anything else."""
+    """Return the types of the values a Literal or an Enum allows; none for anything else."""
     return frozenset(map(type, _scalar_values(core)))
 
 

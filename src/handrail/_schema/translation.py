@@ -1,6 +1,6 @@
 """Translate a JSON Schema into a validator's schema, within a budget.
 
-Supports the keywords that tool schemas use. Other keywords, and schemas beyond the budget, are
+Supports the keywords tool schemas use. Other keywords, and schemas beyond the budget, are
 skipped: a hostile schema can make the check weaker, but never make it crash or hang. No reference
 is fetched or followed in a cycle, and no pattern is built or run that could take long.
 """
@@ -17,9 +17,9 @@ from handrail._values.content import is_list, is_object
 
 MAX_DEPTH = 64
 MAX_NODES = 3_000
-"""Schemas that are translated. Those after them are skipped."""
+"""Schemas translated. Those after them are skipped."""
 MAX_CHOICE_CHARS = 4_000
-"""Characters of the values of an enum: every error has them all."""
+"""Characters of an enum's values: every error has them all."""
 _CHARS_PER_NODE = 40
 MAX_PATTERN_COST = 5_000
 """Steps of the automata of all patterns together."""
@@ -56,7 +56,7 @@ class Translation:
         self._takes_pattern = takes_pattern
         self._nodes_left = MAX_NODES
         self.pattern_cost = 0
-        """Steps of the automata of all patterns that are used."""
+        """Steps of the automata of all patterns used."""
         self.definitions: dict[str, Core] = {}
         self.core = self.translate(root, depth=0)
 
@@ -179,7 +179,7 @@ class Translation:
 
 
 def _pattern_cost(pattern: str) -> int:
-    """Return about how many steps the automaton of a pattern has, rather too many than too few."""
+    """Return about how many steps a pattern's automaton has, rather too many than too few."""
     braces = re.findall(r"\{[, ]*+[0-9][0-9, ]*+\}", pattern)
     counts = [max(1, *map(int, re.findall("[0-9]+", numbers))) for numbers in braces]
     times = math.prod(counts) if "){" in pattern else sum(counts)
@@ -188,7 +188,7 @@ def _pattern_cost(pattern: str) -> int:
 
 
 def _wrap_reference(core: Core) -> Core:
-    """Wrap a definition that is only a reference, so that it can have its own name."""
+    """Wrap a definition that is only a reference, so it can have its own name."""
     return {"type": "chain", "steps": [core]} if core["type"] == "definition-ref" else core
 
 
@@ -218,7 +218,7 @@ _SIGNED = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum
 
 
 def _is_usable(value: Any, *, whole: bool, positive: bool) -> bool:
-    """Return whether a limit is a number that the validator accepts for this type."""
+    """Return whether a limit is a number the validator accepts for this type."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return False
     if abs(value) >= _MAX_LIMIT or (positive and value < 0):

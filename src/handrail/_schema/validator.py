@@ -1,7 +1,7 @@
 """Turn Python types into JSON Schemas and validators. The only file that imports pydantic.
 
 Each type is processed once and cached. A function's schema and validator are built from these
-parts, so that ten thousand tools are affordable.
+parts, so ten thousand tools are affordable.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ class Checker(NamedTuple):
     """Validates the arguments of one tool."""
 
     run: Run
-    """Stops at the first mistake of each list, so that no text can cause very many errors."""
+    """Stops at the first mistake of each list, so no text can cause very many errors."""
     thorough: Callable[[], Run]
     """Validates to the end, for short arguments. Built for the first mistake."""
     pairs: Count | None
     """Counts the pairs of valid arguments. None if that needs parsing the text again."""
     visits: VisitCounter | None
-    """Counts the work of a value before it is validated. None if only long texts need that."""
+    """Counts a value's work before it is validated. None if only long texts need that."""
     visits_if_long: Callable[[], VisitCounter | None]
     """The same for long texts, built for the first one. Returns None if none needs it."""
     passes_on: bool = False
@@ -239,7 +239,7 @@ _REFUSALS = (
     pydantic.PydanticUserError,
     pydantic.PydanticUndefinedAnnotation,
     ImportError,  # a type that needs a package that is not installed
-    SchemaError,  # a pattern that the linear-time engine does not support
+    SchemaError,  # a pattern the linear-time engine does not support
     TypeError,  # a type that refuses to be sent by a model
 )
 
@@ -256,7 +256,7 @@ def describe_type(annotation: Any, *, mode: Any) -> tuple[pydantic.TypeAdapter[A
         with warnings.catch_warnings():
             warnings.simplefilter("error", PydanticJsonSchemaWarning)
             adapter = pydantic.TypeAdapter(annotation)
-            # as the item of a list, a model is a reference, so that its uses can be counted
+            # as a list's item, a model is a reference, so its uses can be counted
             listed: Any = {"type": "list", "items_schema": adapter.core_schema}
             whole = GenerateJsonSchema().generate(listed, mode)
     except (pydantic.PydanticSchemaGenerationError, pydantic.PydanticInvalidForJsonSchema) as error:

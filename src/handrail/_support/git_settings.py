@@ -35,6 +35,7 @@ _RESHAPED: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """Settings ignored by git next to a `commondir`, if they have a value."""
+_BRANCH = "ref: refs/heads/"
 COMMONDIR_PLACEHOLDER: Final = ".\n"
 """The content for a `commondir` leading git to the same place."""
 _UNREAD: Final = "include.path"
@@ -87,6 +88,17 @@ def find_git_program(root: str) -> str:
         if key == _UNREAD and not value:
             return _UNREAD
     return ""
+
+
+def find_branch(folder: str) -> str:
+    """Return the branch of the repository around a folder, by its files; empty if there is none."""
+    path = folder
+    while not os.path.lexists(f"{path}/.git") and path != (above := os.path.dirname(path)):  # noqa: PTH120
+        path = above
+    git = f"{path}/.git"
+    elsewhere = _read_start(git).removeprefix("gitdir:").strip()  # of a worktree
+    head = _read_start(f"{os.path.join(path, elsewhere) if elsewhere else git}/HEAD")  # noqa: PTH118
+    return head.strip().removeprefix(_BRANCH) if head.startswith(_BRANCH) else ""
 
 
 def is_plain_repository(folder: str) -> bool:

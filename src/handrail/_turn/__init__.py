@@ -1,1 +1,1 @@
-"""The calls of one reply, and the events about them."""
+"""One reply's calls, and the events about them."""

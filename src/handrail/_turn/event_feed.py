@@ -16,20 +16,20 @@ from handrail.events import Asked, Event, Finished, Lost
 
 log = logging.getLogger("handrail")
 MAX_UNREAD = 100_000
-"""Unread events of a listener. After that, the oldest are dropped, except questions."""
+"""A listener's unread events. After that, the oldest are dropped, except questions."""
 
 RawEvent: TypeAlias = tuple[int, type[Event], Any, tuple[Any, ...]]
 """An unread event: its number, its class, its call, its fields."""
 
 
 _AS_IT_IS: Any = object()
-"""In place of the class of an event: the field is a value from another source."""
+"""In place of an event's class: the field is a value from another source."""
 
 
 class EventFeed:
-    """The events of an executor, from when the feed was made until it is closed.
+    """An executor's events, from when the feed was made until it is closed.
 
-    Iterate over it. As a context manager, it is closed at the end of the block.
+    Iterate over it. As a context manager, it is closed when the block ends.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class EventFeed:
         self._wants = wants
         """Returns whether the feed includes a call; None includes all."""
         self._ends = ends
-        """Whether the result of a call closes the feed."""
+        """Whether a call's result closes the feed."""
         self._unread: deque[RawEvent] = deque()
         self._kept: deque[RawEvent] = deque()
-        """Events before the unread ones that are never dropped."""
+        """Kept events before the unread ones; never dropped."""
         self._lost = 0
         self._asleep: anyio.Event | None = None
         self._closed = False
@@ -109,20 +109,20 @@ class EventFeed:
             self._lost += 1
 
     def wake(self) -> None:
-        """Wake the task that waits for the next event."""
+        """Wake the task waiting for the next event."""
         if self._asleep is not None:
             asleep, self._asleep = self._asleep, None
             asleep.set()
 
 
 class Observers:
-    """Functions that get each event when it happens. In the place of a feed."""
+    """Functions that get each event when it happens, in place of a feed."""
 
     def __init__(self, functions: Sequence[Callable[[str, Any, Event], None]]) -> None:
         self._functions = functions
 
     def put(self, event: RawEvent) -> None:
-        """Call each function. An error of one is logged, and never reaches the call."""
+        """Call each function. An error in one is logged, and never reaches the call."""
         number, kind, running, fields = event
         turn = running.turn
         fact, key = kind(*fields, number=number, turn=turn.key), turn.key_of(*running.name)
@@ -140,7 +140,7 @@ class Observers:
 
 
 class Listeners:
-    """The feeds of an executor."""
+    """An executor's feeds."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class Listeners:
         self._count = 0
 
     def listen(self, wants: Callable[[Any], bool] | None, *, ends: bool = False) -> EventFeed:
-        """Return a feed of events from now on, for the calls that ``wants`` includes."""
+        """Return a feed of future events, for the calls in ``wants``."""
         feed = EventFeed(self._leave, wants, ends=ends)
         self.feeds = (*self.feeds, feed)
         return feed
@@ -187,7 +187,7 @@ class Listeners:
             feed.close()
 
     def wake(self) -> None:
-        """Wake the tasks that wait for events. Those of a loop that was closed are forgotten."""
+        """Wake the tasks waiting for events. A closed loop's tasks are forgotten."""
         for feed in self.feeds:
             with suppress(RuntimeError):
                 feed.wake()

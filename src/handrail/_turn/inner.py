@@ -41,7 +41,7 @@ class InnerCalls:
         outer: The call whose tool makes them.
         turn: Its turn.
         view: Its tools.
-        key: Its key. It is the id of the run that the inner turns belong to.
+        key: Its key. The inner turns' run has it as its id.
     """
 
     def __init__(self, outer: Record, turn: Turn[Any], view: Any, key: str) -> None:
@@ -85,7 +85,7 @@ class InnerCalls:
         return read_values(args, results[0])
 
     def find_args(self, name: str) -> Mapping[str, Any] | None:
-        """Return the arguments of the only call in a turn, if the tool made it before."""
+        """Return the only call's arguments in a turn, if the tool made it before."""
         for inner in self._turns.get(name, ()):
             args = inner.call.args
             return json.loads(args) if isinstance(args, str) else args
@@ -123,7 +123,12 @@ class InnerCalls:
             tasks: Any = outer.owner
             owner = self._owners[names] = tasks.restrict(view)
         made = outer.options._replace(
-            known=EMPTY, loaded=frozenset(names), outer=self._outer, whole=whole, about=about
+            known=EMPTY,
+            loaded=frozenset(names),
+            outer=self._outer,
+            whole=whole,
+            about=about,
+            lent=frozenset(tool.spec.name for tool in own),
         )
         turn: Turn[Any] = Turn(owner, _INNER + name, self._key, made)
         if own:
@@ -159,7 +164,7 @@ class InnerCalls:
 _INNER = "."
 """Inner turn ids begin with this. Sub-agents number their turns."""
 _KEPT = ""
-"""The name of the text that a tool kept. No turn has it."""
+"""The name of the text a tool kept. No turn has it."""
 
 
 async def _run_all(turn: Turn[Any], calls: Sequence[Call]) -> list[Result]:

@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Record)
 
 
 class OfferedTools(Protocol):
-    """The tools of an executor."""
+    """An executor's tools."""
 
     @property
     def tools(self) -> Toolset:
@@ -27,21 +27,21 @@ class OfferedTools(Protocol):
 
     @property
     def generation(self) -> int:
-        """The generation of the registry that they come from."""
+        """Their registry's generation."""
         ...
 
 
 class TurnOwner(Protocol[T_contra, R]):
-    """Runs the calls of turns ``T_contra``, each with a record ``R``."""
+    """Runs calls from turns ``T_contra``, each with a record ``R``."""
 
     @property
     def run_id(self) -> str:
-        """The id of runs without a name."""
+        """The id for runs without a name."""
         ...
 
     @property
     def view(self) -> OfferedTools:
-        """The tools of turns that name none."""
+        """The tools for turns naming none."""
         ...
 
     def restrict(self, view: Any, /) -> Any:
@@ -52,16 +52,16 @@ class TurnOwner(Protocol[T_contra, R]):
         ...
 
     def bind(self) -> None:
-        """Use the event loop that runs now."""
+        """Use the running event loop."""
 
     def record(self, turn: T_contra, call: Call, /) -> R:
-        """Return the record of a call."""
+        """Return a call's record."""
         ...
 
     def begin(
         self, records: Sequence[R], contexts: Sequence[Context] = (), *, in_callers: bool = False
     ) -> None:
-        """Start calls that are decided together."""
+        """Start calls decided together."""
 
     async def begin_from(
         self, turn: T_contra, calls: AsyncIterable[Call], record: Callable[[Call], R], /
@@ -69,15 +69,15 @@ class TurnOwner(Protocol[T_contra, R]):
         """Start calls as they arrive."""
 
     def resume(self, record: R, pending: Pending, answer: Answer | None, /) -> None:
-        """Resume a pending call that was answered."""
+        """Resume an answered pending call."""
 
     def take_kept(self, record: R, /) -> Callable[[], Any] | None:
-        """Return the work of a call that its caller does."""
+        """Return the work left to a call's caller."""
         ...
 
     async def finish(self, record: R, work: Callable[[], Any], /) -> None:
-        """Do the work of a call, and set its result."""
+        """Do a call's work, and set its result."""
 
     def listen(self, turn: T_contra, call_id: str | None, /) -> EventFeed:
-        """Return a feed of the events of a turn, or of one call."""
+        """Return a feed of events: a turn's, or one call's."""
         ...

@@ -1,4 +1,4 @@
-"""Records of the calls of a turn, and the options of the turn."""
+"""Records for a turn's calls, and the turn's options."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(slots=True, eq=False, init=False)
 class Record:
-    """One call of a turn: its position, its result, and how to stop it."""
+    """One call in a turn: its position, its result, and how to stop it."""
 
     call: Call
     """The call as the model sent it."""
     position: int
     """Its index in the turn."""
     nth: int
-    """Its number among the calls of the turn with the same id, from 1."""
+    """Its number among the turn's calls with the same id, from 1."""
     round: int
     """How many times it needed approval before."""
     answered: tuple[Pending, Answer | None] | None
-    """The approval request that it waited for, and the answer."""
+    """The approval request it waited for, and the answer."""
     result: Result | None
     done: anyio.Event | None
     """Set once it has its result."""
     entered: anyio.Event | None
     """Set once it is in the schedule or has its result. Only then can the next one enter."""
     previous: Record | None
-    """The call before it in the turn, while it may have to wait for that one to enter."""
+    """The call before it in the turn, while it may have to wait for one to enter."""
     attempts: int
     """How many times the tool was called."""
     stopped: bool
@@ -72,13 +72,13 @@ class Record:
         self.wake()
 
     def wake(self) -> None:
-        """Let a call that waits to start check again whether it can."""
+        """Let a waiting call check again whether it can start."""
         if self.gate is not None:
             with suppress(RuntimeError):  # its event loop was closed
                 self.gate.set()
 
     def may_wait(self, stop: Stop) -> None:
-        """Note that the call waits, and how to stop it."""
+        """Record a waiting call, and how to stop it."""
         self.stop = stop
         if self.stopped:
             stop()
@@ -91,7 +91,7 @@ class Record:
             await self.done.wait()
 
     def finish(self, result: Result) -> None:
-        """Set the result of the call."""
+        """Set the call's result."""
         self.result = result
         if self.done is not None:
             with suppress(RuntimeError):  # the event loop was closed, with those who wait
@@ -99,7 +99,7 @@ class Record:
 
 
 class TurnOptions(NamedTuple):
-    """The options of ``Executor.turn``."""
+    """Options for ``Executor.turn``."""
 
     principal: str | None = None
     deps: Any = None
@@ -115,8 +115,10 @@ class TurnOptions(NamedTuple):
     """Whether code reads the results: they are not truncated."""
     about: Callable[[], str] | None = None
     """Returns text to show with a request for approval."""
+    lent: frozenset[str] = frozenset()
+    """Tools that no registry has: they are given for this turn, and never stale."""
     heard: Heard | None = None
-    """What the run has heard, to say who named the values of a call."""
+    """What the run has heard, to say who named a call's values."""
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -130,12 +132,12 @@ class TurnOptions(NamedTuple):
 
 
 _OPTIONS = frozenset(
-    {*TurnOptions._fields, "id", "run", "said", "tools"} - {"about", "outer", "whole"}
+    {*TurnOptions._fields, "id", "run", "said", "tools"} - {"about", "lent", "outer", "whole"}
 )
 
 
 def make_options(options: Mapping[str, Any], loaded: Iterable[str]) -> TurnOptions:
-    """Return the options of a turn. Refuses those that do not exist, and results of other calls."""
+    """Return a turn's options. Refuses those that do not exist, and results of other calls."""
     for name in options.keys() - _OPTIONS:
         known = ", ".join(sorted(_OPTIONS))
         raise TypeError(f"A turn has no option {name!r}. Its options are {known}.")
@@ -149,7 +151,7 @@ def make_options(options: Mapping[str, Any], loaded: Iterable[str]) -> TurnOptio
 def waiting_before(
     waiting: Iterable[Pending], position: int, accesses: tuple[Access, ...]
 ) -> tuple[str, ...]:
-    """Return the keys of earlier pending calls that conflict with these accesses."""
+    """Return the keys of earlier pending calls conflicting with these accesses."""
     earlier = [other for other in waiting if other.position < position]
     return tuple(
         [
@@ -172,13 +174,13 @@ def find_around(
 
 
 def escape(name: str) -> str:
-    """Return a name as one part of a key. Escapes characters that separate parts."""
+    """Return a name as one part of a key. Escapes separators."""
     special = "/" in name or "%" in name or "#" in name or "?" in name
     return quote(name, safe="") if special else name
 
 
 def read_number(pending: Pending, key_of: Callable[[str, int], str]) -> int:
-    """Return the number of a pending call among those with its id. Raises ValueError."""
+    """Return a pending call's number among those with its id. Raises ValueError."""
     suffix = pending.key.partition("#")[2] or "1"
     number = int(suffix) if suffix.isdecimal() else 0
     if number < 1 or pending.key != key_of(pending.call.id, number):  # one key per call

@@ -1,4 +1,4 @@
-"""Run the calls of a reply that is complete or still arriving, and resume those that waited."""
+"""Run a reply's calls, complete or still arriving, and resume waiting ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from handrail.messages import ModelError, Reply, Restart, StreamItem, ToolResult
 
 
 class ReplyCalls:
-    """The calls of one reply, as they arrive, and their results in the order of the reply."""
+    """One reply's calls, as they arrive, and their results in reply order."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ReplyCalls:
         return self._read(self._given)
 
     def results(self, ran: list[Result]) -> ToolResults:
-        """Return one result for each call of the reply, from those of its turn."""
+        """Return one result for each call in the reply, from its turn's results."""
         ran, places = ran[len(ran) - len(self._sent) :], iter(self._places)
         calls = [one for one in self._turn.reply.parts if isinstance(one, Call | TruncatedCall)]
         return ToolResults(
@@ -72,9 +72,9 @@ class ReplyCalls:
             yield call
 
     def _match(self, reply: Reply) -> list[Call]:
-        """Find the calls of a reply among those that were sent, and return the others to run.
+        """Find a reply's calls among the sent ones, and return the others to run.
 
-        Calls that were sent and are not in the reply are stopped. Those with effects have not run:
+        Sent calls missing from the reply are stopped. Those with effects have not run:
         they start when all have arrived. A refused reply has no calls.
         """
         if reply.stop == "refused":
@@ -96,7 +96,7 @@ class ReplyCalls:
 
 
 def _take(left: list[int], sent: list[Call], call: Call) -> int | None:
-    """Return the first place that is left of an equal call, and remove it from them."""
+    """Return an equal call's first place left, and remove it from them."""
     for place in left:
         if sent[place] == call:
             left.remove(place)
@@ -105,10 +105,10 @@ def _take(left: list[int], sent: list[Call], call: Call) -> int | None:
 
 
 class WaitingCalls:
-    """The pending calls of one reply, and the answers to some of them.
+    """One reply's pending calls, and answers to some.
 
-    Those that only wait for other calls need no answer. Raises LookupError for an answer to a
-    request that is not open.
+    Those only waiting for other calls need no answer. Raises LookupError for an answer to a
+    closed request.
     """
 
     def __init__(self, saved: ToolResults, answers: Mapping[str, Answer]) -> None:
@@ -125,7 +125,7 @@ class WaitingCalls:
         return self._open[0] if self._open else None
 
     def answer(self, turn: Turn[Any]) -> None:
-        """Let the calls run that can run now. The others stay pending.
+        """Run the ready calls. The others stay pending.
 
         Raises DefinitionError if one needs deps, and there are none: its approval is not used.
         """
@@ -139,7 +139,7 @@ class WaitingCalls:
             turn.answer(replace(one, after=after), self._answers.get(one.id))
 
     def merge(self, ran: list[Result]) -> ToolResults:
-        """Return the results of all calls, in call order."""
+        """Return all results, in call order."""
         new = {pending.id: result for pending, result in zip(self._ready, ran, strict=True)}
         results = self._saved.results
         return ToolResults(
@@ -148,7 +148,7 @@ class WaitingCalls:
 
 
 def check_answers(given: Iterable[str], requests: Iterable[Pending]) -> None:
-    """Refuse answers to questions that are not open. Raises LookupError."""
+    """Refuse answers to closed questions. Raises LookupError."""
     open_ = {pending.id: pending for pending in requests}
     for pending_id in given:
         if pending_id in open_:

@@ -1,4 +1,4 @@
-"""Turn: the calls of one reply, who they are for, and their results."""
+"""Turn: one reply's calls, who they are for, and their results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_RECORDS: dict[Any, Any] = {}
 
 
 class Turn(Generic[D]):
-    """All calls of one reply, with who they are for and what they can use.
+    """All calls in one reply, with who they are for and what they can use.
 
     Created by ``Executor.turn``. It does nothing until you add calls. The executor owns their
     tasks: any task can add, await or cancel calls.
@@ -60,20 +60,20 @@ class Turn(Generic[D]):
         "waiting",
     )
     tools: Toolset
-    """The tools that the model was sent."""
+    """The tools the model was sent."""
     generation: int
-    """The generation of the registry that they come from, if any."""
+    """Their registry's generation, if any."""
     options: TurnOptions
     stop_reason: str | None
     """Why a hook ends the run after this turn, if one does."""
     is_closed: bool
-    """Whether calls that are added or answered from now on are cancelled."""
+    """Whether calls added or answered from now on are cancelled."""
     interrupt: KeyboardInterrupt | None
-    """The interrupt that a tool raised, for the code that awaits the turn."""
+    """The interrupt a tool raised, for the code awaiting the turn."""
     waiting: tuple[Pending, ...]
     """The pending calls, in no order."""
     approved: tuple[str, ...]
-    """The ids of requests that need no answer: they were approved, and wait for other calls."""
+    """Request ids without a question: approved, and waiting for other calls."""
     _key: str | None
     _last: Record | None
     _reply: Reply | None
@@ -113,12 +113,12 @@ class Turn(Generic[D]):
 
     @property
     def approver(self) -> Approver | None:
-        """The approver of this turn, in place of the executor's."""
+        """This turn's approver, in place of the executor's."""
         return self.options.approver
 
     @property
     def known(self) -> Mapping[str, Result]:
-        """Results that were recorded before a restart, by call id."""
+        """Results recorded before a restart, by call id."""
         return self.options.known
 
     @property
@@ -128,35 +128,35 @@ class Turn(Generic[D]):
 
     @property
     def owner(self) -> TurnOwner[Turn[Any], Any]:
-        """The tasks of the executor that runs its calls."""
+        """The executor's tasks."""
         if self._owner is None:
             raise RuntimeError("This turn has no executor. Create it with `executor.turn()`.")
         return self._owner
 
     @property
     def run_id(self) -> str:
-        """The id of the run that the turn belongs to."""
+        """The turn's run id."""
         if self._run is None:
             self._run = self.owner.run_id
         return self._run
 
     @property
     def id(self) -> str:
-        """The id of the turn. If you name run and turn, keys are the same after a restart."""
+        """The turn's id. If you name run and turn, keys are the same after a restart."""
         if self._id is None:
             self._id = self.owner.new_turn_id()
         return self._id
 
     @property
     def key(self) -> str:
-        """The ids of run and turn, as one string."""
+        """The run and turn ids, as one string."""
         if self._key is None:
             self._key = f"{escape(self.run_id)}/{escape(self.id)}"
         return self._key
 
     @property
     def reply(self) -> Reply:
-        """The reply that has these calls, once ``Executor.run_reply`` has it."""
+        """The reply with these calls, once ``Executor.run_reply`` has it."""
         if self._reply is None:
             raise RuntimeError("This turn has no reply yet. Await `executor.run_reply` first.")
         return self._reply
@@ -172,16 +172,16 @@ class Turn(Generic[D]):
 
     @property
     def next_position(self) -> int:
-        """The index that the next call would have."""
+        """The index the next call would have."""
         return self._count
 
     def key_of(self, call_id: str, nth: int = 1) -> str:
-        """Return the ids of run, turn and call, as one string."""
+        """Return the run, turn and call ids as one string."""
         key = f"{self.key}/{escape(call_id)}"
         return key if nth == 1 else f"{key}#{nth}"
 
     def add(self, *calls: Call, contexts: Sequence[Context] = (), in_callers: bool = False) -> None:
-        """Run calls that belong together. All are decided before any of them has a side effect.
+        """Run calls as one group. All are decided before any has a side effect.
 
         With ``contexts``, each call runs in its own one instead of the current context. With
         ``in_callers`` too, each of their tasks must await ``run``: without hooks, its call runs in
@@ -198,7 +198,7 @@ class Turn(Generic[D]):
         self.owner.begin(records, contexts, in_callers=in_callers)
 
     async def add_from(self, calls: AsyncIterable[Call]) -> None:
-        """Run calls that arrive one by one. Those that only read start early."""
+        """Run calls arriving one by one. Read-only ones start early."""
         await self.owner.begin_from(self, calls, self._record)
 
     async def run(self, call: Call) -> Result:
@@ -222,7 +222,7 @@ class Turn(Generic[D]):
             raise
 
     async def result(self, call_id: str) -> Result:
-        """Return the result of a call, which may be pending. Cancelling this does not cancel it."""
+        """Return a call's result, which may be pending. Cancelling this does not cancel it."""
         record = self._records.get((call_id, 1))
         if record is None:
             raise KeyError(f"No call {call_id!r} was added to this turn.")
@@ -244,9 +244,9 @@ class Turn(Generic[D]):
             await self._wait(record)
 
     def cancel(self, *call_ids: str) -> tuple[str, ...]:
-        """Stop these calls; without ids, all of the turn and those that arrive later.
+        """Stop these calls; without ids, the whole turn, with later calls.
 
-        Returns the ids of those that had not ended.
+        Returns the ids of the open ones.
         """
         self.is_closed = self.is_closed or not call_ids
         live = [record for record in self._records.values() if record.result is None]
@@ -266,13 +266,13 @@ class Turn(Generic[D]):
         return (call_id, 1) in self._records
 
     def forget(self, call_id: str) -> None:
-        """Drop the record of a call that has ended. For turns that live as long as a session."""
+        """Drop an ended call's record. For turns as long as a session."""
         for key in [key for key in self._records if key[0] == call_id]:
             if self._records[key].result is not None:
                 del self._records[key]
 
     def events(self, call_id: str | None = None) -> EventFeed:
-        """Return the events from now on; of one call, until it has its result."""
+        """Return the events from now on; for one call, until it has its result."""
         feed = self.owner.listen(self, call_id)
         if call_id is not None and self._has_ended((call_id, 1)):
             feed.close()
@@ -294,18 +294,18 @@ class Turn(Generic[D]):
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """The pending calls, in call order: also those that only wait for another."""
+        """The pending calls, in call order: also those only waiting for another."""
         return tuple(sorted(self.waiting, key=attrgetter("position")))
 
     @property
     def questions(self) -> tuple[Pending, ...]:
-        """The requests that need a person, in call order, with those inside waiting calls."""
+        """The requests for a person, in call order, with those inside waiting calls."""
         return tuple([one for pending in self.pending for one in pending.questions])
 
     def answer(self, pending: Pending, answer: Answer | None = None) -> None:
         """Answer a pending call. Omit the answer if the call only waits for another.
 
-        It runs once the calls that it waits for have ended, if they are answered in this turn too.
+        It runs once the calls it waits for have ended, if they are answered in this turn too.
         Otherwise it stays pending, and its answer is not used up. A second answer to the same call
         is ignored while the first is in use, or when the call has its result.
         """
@@ -334,27 +334,27 @@ class Turn(Generic[D]):
         return record
 
     async def dismiss(self, pending: Pending, reason: str = "") -> Result:
-        """Deny a pending call, so that calls that wait for it can run."""
+        """Deny a pending call, so waiting calls can run."""
         denied = Deny(reason) if reason else Deny.by_user()
         return await self._result_of(self._answer(pending, denied))
 
     def adopt(self, *pending: Pending) -> None:
-        """Add calls that are pending in another process. Later calls that conflict wait."""
+        """Add calls pending in another process. Later conflicting calls wait."""
         for question in pending:
             self.mark_pending(self._own(question))
 
     def mark_pending(self, pending: Pending) -> None:
-        """Note that a call is pending."""
+        """Record a pending call."""
         others = [other for other in self.waiting if other.key != pending.key]
         self.waiting = (*others, pending)
         self._count = max(self._count, pending.position + 1)
 
     def waiting_before(self, position: int, accesses: tuple[Access, ...]) -> tuple[str, ...]:
-        """Return the keys of earlier pending calls that conflict with these accesses."""
+        """Return the keys of earlier pending calls conflicting with these accesses."""
         return find_before(self.waiting, position, accesses) if self.waiting else ()
 
     def find_answered(self, key: str) -> Record | None:
-        """Return the call with this key that was answered in this turn and has no result yet."""
+        """Return the call with this key, answered in this turn and without a result."""
         for record in self._records.values():
             if record.result is None and record.is_answer_to(key):
                 return record
@@ -362,7 +362,7 @@ class Turn(Generic[D]):
 
     async def _wait(self, record: Record) -> None:
         if record.result is None:
-            self.owner.bind()  # if the loop of the call was closed, the call has its result now
+            self.owner.bind()  # if the call's loop was closed, the call has its result now
             await record.wait()
 
     async def _result_of(self, record: Record) -> Result:

@@ -1,4 +1,4 @@
-"""Access: one thing that a call declares it will touch, as a verb and a resource."""
+"""Access: one thing a call declares it will touch, as a verb and a resource."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EFFECTS: dict[str, Effect] = {"read": READ, "write": WRITE, "destroy": DESTROY}
 
 @dataclass(frozen=True, slots=True, init=False)
 class Access:
-    """One thing that a call will touch, such as ``Access("write", "file:src/a.py")``.
+    """One thing a call will touch, such as ``Access("write", "file:src/a.py")``.
 
     The verb is an ``Effect`` or its name in lower case; the attribute is always the ``Effect``.
     A resource is ``*`` (everything) or ``scheme:path``, where the path has segments between
@@ -65,7 +65,7 @@ def writes_file(path: object) -> Access:
 
 
 def find_effect(verb: Any) -> Effect:
-    """Return the effect of this name. Raises ValueError for any other value."""
+    """Return this name's effect. Raises ValueError for any other value."""
     effect = _EFFECTS.get(verb) if isinstance(verb, str) else None
     if effect is None:
         raise ValueError(f"{verb!r} is not a verb: write 'read', 'write' or 'destroy'")
@@ -99,7 +99,7 @@ def normal(resource: str) -> str:
     """Return the one spelling of a resource: no empty or ``.`` segments, ``..`` resolved.
 
     The port of a network host is a segment after the host. A path that leads above its root keeps
-    its leading ``..``, so that it differs from a path inside.
+    its leading ``..``, so it differs from a path inside.
     """
     if not isinstance(resource, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(_NO_RESOURCE.format(resource))  # noqa: TRY004  as any other wrong one

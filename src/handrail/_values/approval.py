@@ -46,7 +46,7 @@ async def ask(approver: Callable[[Pending], object], pending: Pending) -> object
 def valid_answer(pending: Pending, answer: object) -> Answer | Pending:
     """Return an answer if it is valid for this request, else a denial.
 
-    The values of a form are the result of its call.
+    A form's values are the result of its call.
     """
     if isinstance(answer, Edit) and pending.kind == "form":
         text = answer.args if isinstance(answer.args, str) else json.dumps(dict(answer.args))
@@ -62,7 +62,7 @@ def valid_answer(pending: Pending, answer: object) -> Answer | Pending:
 
 
 def describe_edit(call: Call, edited: Args) -> tuple[str, ...]:
-    """Return a note for the model on the arguments that a person changed; none if all are equal."""
+    """Return a note for the model on the arguments a person changed; none if all are equal."""
     before, after = json.loads(cast("str", call.args)), json.loads(edited.text)
     left_out = [name for name in before if name not in after]
     changed = [name for name in after if name not in before or before[name] != after[name]]
@@ -72,7 +72,7 @@ def describe_edit(call: Call, edited: Args) -> tuple[str, ...]:
 
 
 class Ledger(Protocol):
-    """Records which approvals were used, so that each works once, and which calls have ended."""
+    """Records which approvals were used, so each works once, and which calls have ended."""
 
     async def claim(self, name: str, by: str, /) -> bool:
         """Use an approval. Returns False if another claimant has used it."""

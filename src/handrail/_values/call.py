@@ -19,7 +19,7 @@ def _make_id() -> str:
 class Call:
     """One request from a model: a tool's name, its arguments as a mapping or JSON text, an id.
 
-    Pass the id that the model's API gave the call, so that its result can be sent back. If you omit
+    Pass the id the model's API gave the call, so its result can be sent back. If you omit
     it, the call gets a random id.
     """
 
@@ -29,12 +29,12 @@ class Call:
 
 
 class Args(NamedTuple):
-    """Valid arguments: typed values for the function, and the JSON that they came from."""
+    """Valid arguments: typed values for the function, and the JSON they came from."""
 
     values: Mapping[str, Any]
-    """The values that the function is called with, without omitted parameters."""
+    """The values the function is called with, without omitted parameters."""
     text: str
-    """The JSON text that was accepted, after any repair."""
+    """The JSON text accepted, after any repair."""
     repairs: tuple[str, ...] = ()
     """A note for the model on each repair."""
 

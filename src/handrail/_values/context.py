@@ -30,7 +30,7 @@ NO_FIELDS: Mapping[str, Any] = MappingProxyType({"type": "object", "properties":
 
 
 class Progress(Protocol):
-    """Reports the progress of a call to listeners."""
+    """Reports a call's progress to listeners."""
 
     def __call__(self, message: str, fraction: float | None = None, /) -> None:
         """Report what is done and, if it is known, how much of it: a number from 0 to 1."""
@@ -88,7 +88,7 @@ class Asks(Protocol):
         ...
 
     def find_asked(self, name: str, /) -> Mapping[str, Json] | None:
-        """Return the arguments of a question from before the tool began again."""
+        """Return a question's arguments from before the tool began again."""
         ...
 
     @property
@@ -104,7 +104,7 @@ class Asks(Protocol):
 
 @dataclass(slots=True, kw_only=True)  # creating a frozen one takes ten times as long
 class Context(Generic[D]):
-    """Facts about the call that a tool serves. Never sent to a model, never set by one.
+    """Facts about the call a tool serves. Never sent to a model, never set by one.
 
     Each attempt at a call gets its own.
     """
@@ -125,7 +125,7 @@ class Context(Generic[D]):
     principal: str | None = None
     """The user or service on whose behalf the call runs."""
     deps: D = field(default=None)  # type: ignore[assignment]
-    """Objects that the turn has for its tools, such as a database."""
+    """Objects the turn has for its tools, such as a database."""
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
     progress: Progress = field(default=_report_nothing, repr=False)
     """Reports progress to listeners, from any thread. A model never sees it."""
@@ -141,16 +141,16 @@ class Context(Generic[D]):
     def approver(self) -> Approver | None:
         """Answers approval requests of this call, if anything does now.
 
-        Pass it to the turns of another executor that the tool uses: ``turn(approver=...)``.
+        Pass it to the turns of another executor the tool uses: ``turn(approver=...)``.
         """
         return None if self._call is None else self._call.approver
 
     async def may(self, *accesses: Access) -> None:
-        """Ask for accesses that are known only now. The policy decides about the call again.
+        """Ask for accesses known only now. The policy decides about the call again.
 
         Raises Refused if it denies them. If a person must approve them, or another call uses one,
         the tool ends here and begins again later. So await it before the tool has side effects. A
-        Context that you make yourself allows everything.
+        Context you make yourself allows everything.
         """
         if self._call is not None:
             await self._call.may(*accesses)
@@ -179,7 +179,7 @@ class Context(Generic[D]):
         The rest of the tool must be safe to repeat, and must lead to the same calls.
 
         Args:
-            name: The name of this turn, unique in the call.
+            name: This turn's name, unique in the call.
             calls: The calls. Each needs an id, unique in this turn.
             tools: The tools to allow: names of the executor's tools, or your own tools.
             whole: Whether code reads the results. They are then complete, or failures.
@@ -241,7 +241,7 @@ class Context(Generic[D]):
             asker: Who asks, if not the tool itself, such as ``the MCP server 'docs'``.
             url: An address to open, outside of the form.
             state: What the tool needs when it begins again: see ``asked``. It is not shown.
-            now: Whether a question that no one answers at once is declined.
+            now: Whether a question no one answers at once is declined.
         """
         if self._call is None:
             raise RuntimeError(_NO_EXECUTOR)

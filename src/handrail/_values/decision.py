@@ -15,7 +15,7 @@ OriginKind: TypeAlias = Literal["rule", "mode", "built-in"]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a decision: a rule, and its file and line if it has any."""
+    """A decision's origin: a rule, and its file and line if it has any."""
 
     rule: str
     file: str = ""
@@ -51,7 +51,7 @@ class CommandPart:
     end: int
     grade: Grade
     removes: tuple[str, ...] | None = None
-    """The paths that it can delete, if that is all that it can lose."""
+    """The paths it can delete, if that is all that it can lose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class SignIn(Ask):
 
 @dataclass(frozen=True, slots=True)
 class FillIn(Ask):
-    """A person must fill in a form, whose values are the result of the call."""
+    """A person must fill in a form, whose values are the call's result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Deny(AnswerFacts):
 
     @classmethod
     def by_user(cls, message: str = "") -> Deny:
-        """Return the denial of a person, with their message for the model if they gave one."""
+        """Return a person's denial, with their message for the model if they gave one."""
         rest = f"Their message: {message}" if message else "Continue without it, or tell the user."
         return cls(f"Not run: the user denied this call. Do not work around this. {rest}")
 

@@ -6,7 +6,7 @@ from enum import Enum, IntEnum
 
 
 class Effect(IntEnum):
-    """The worst a tool can do. Ordered, so that a policy can compare effects."""
+    """The worst a tool can do. Ordered, so a policy can compare effects."""
 
     READ = 1
     WRITE = 2

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 
 class HandrailError(Exception):
-    """Base of all exceptions that handrail raises on its own behalf."""
+    """Base of all exceptions handrail raises on its own behalf."""
 
 
 class DefinitionError(HandrailError):
@@ -34,7 +34,7 @@ class DuplicateName(HandrailError):
 class UnknownName(HandrailError, KeyError):
     """No tool, alias or source has this name."""
 
-    def __str__(self) -> str:  # KeyError would show the repr of the message
+    def __str__(self) -> str:  # KeyError would show the message's repr
         return str(self.args[0])
 
 
@@ -93,11 +93,11 @@ class StopRun(HandrailError):
 
 
 class HandrailDeprecationWarning(UserWarning):
-    """A name still works, and will be removed. A UserWarning, so that it is shown by default."""
+    """A name still works, and will be removed. A UserWarning, so it is shown by default."""
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the repr of an exception, or its type's name if that raises."""
+    """Return an exception's repr, or its type's name if that raises."""
     try:
         return repr(error)
     except Exception:  # noqa: BLE001  its own code

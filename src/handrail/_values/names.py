@@ -10,7 +10,7 @@ from handrail._values.errors import DefinitionError
 MAX_NAME = 256
 """Characters of a tool's own name."""
 MAX_WIRE_NAME = 64
-"""Characters of a name that every API accepts."""
+"""Characters of a name every API accepts."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _ESCAPED = re.compile(r"_u([0-9a-f]+)_")
@@ -28,7 +28,7 @@ def check_name(name: str) -> None:
 
 
 def api_name(name: str) -> str:
-    """Return a name that every API accepts: a letter or ``_``, then up to 63 of ``A-Za-z0-9_-``.
+    """Return a name every API accepts: a letter or ``_``, then up to 63 of ``A-Za-z0-9_-``.
 
     A name of that form stays unchanged. In any other, each invalid character becomes ``_uHEX_``. A
     name that is then too long is cut, and ends in a hash of the whole name. Different names give

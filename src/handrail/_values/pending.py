@@ -46,7 +46,7 @@ _KINDS: tuple[PendingKind, ...] = get_args(PendingKind)
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """The change that a call would make to one file, as text."""
+    """The change a call would make to one file, as text."""
 
     path: str
     before: str | None
@@ -59,7 +59,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Undoable:
-    """Undo can restore the files of the workspace after a call, except for those left out."""
+    """Undo can restore the workspace's files after a call, except for those left out."""
 
     left_out: tuple[str, ...] = ()
     """Paths in the workspace."""
@@ -68,7 +68,7 @@ class Undoable:
 
 
 PlannedChange: TypeAlias = FileChange | Undoable | str
-"""One thing that a call would do: a change to a file, what undo can restore, or a description."""
+"""One thing a call would do: a change to a file, what undo can restore, or a description."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Pending:
     call: Call
     """The call as it was checked, after hooks and repairs. Its arguments are JSON text."""
     effect: Effect
-    """The worst that its tool can do."""
+    """The worst its tool can do."""
     accesses: tuple[Access, ...]
     question: str
     """The text to show. Empty if there is nothing to answer, as ``kind`` says."""
@@ -104,7 +104,7 @@ class Pending:
     headline: str = ""
     """The call in one line, from its tool; empty if the tool has none."""
     changes: tuple[PlannedChange, ...] = ()
-    """The changes that the call would make, from its tool; empty if the tool has no preview."""
+    """The changes the call would make, from its tool; empty if the tool has no preview."""
     principal: str | None = None
     """The user or service on whose behalf the call runs."""
     grade: Grade = Grade.UNCONFINED
@@ -139,10 +139,10 @@ class Pending:
 
     @property
     def id(self) -> str:
-        """The id of this request, for answers. The same after a restart, and not a secret.
+        """This request's id, for answers. The same after a restart, and not a secret.
 
         It has letters, digits and ``-_.~``, begins with a letter or a digit, and is short: you can
-        use it in a URL and as the name of a file. It begins like the id of the run.
+        use it in a URL and as a file's name. It begins like the run's id.
         """
         key = self.key
         if len(key) <= _MAX_KEY_CHARS and _PLAIN_KEY.fullmatch(key):
@@ -172,7 +172,7 @@ class Pending:
 
     @property
     def claim_name(self) -> str:
-        """The name under which a ledger records its use. It begins with the key of the call."""
+        """The name under which a ledger records its use. It begins with the call's key."""
         return f"{self.key}?{self.round}"
 
     def is_valid_at(self, time: float) -> bool:
@@ -302,7 +302,7 @@ _OMITTED: Mapping[str, Any] = {
     "record": "",
     "sources": [],
 }
-"""Fields that are omitted if they have these values."""
+"""Fields omitted if they have these values."""
 
 
 def _read_grade(saved: Fields) -> Grade:

@@ -108,7 +108,7 @@ class Result(NamedTuple):
     metadata: Mapping[str, Json] = EMPTY
     """Facts for your application, such as a source or a cost. Never sent to a model."""
     found: tuple[str, ...] = ()
-    """The tools that this call found. From here on, the model can call them by name."""
+    """The tools this call found. From here on, the model can call them by name."""
     own: tuple[OwnValue, ...] = ()
     """The values that only you or your own systems can set, as the tool's ``Own`` declares."""
     seconds: float | None = None
@@ -171,7 +171,7 @@ _BEFORE_METADATA = 6
 
 
 def timed(result: Result, seconds: float | None) -> Result:
-    """Return a result with the seconds that its call ran."""
+    """Return a result with the seconds its call ran."""
     return result._replace(seconds=seconds)
 
 

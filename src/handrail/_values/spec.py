@@ -1,4 +1,4 @@
-"""Spec: the definition of a tool that a model receives, and the tool's declarations."""
+"""Spec: the definition of a tool a model receives, and the tool's declarations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """The definition of a tool that a model receives, and the tool's declarations.
+    """The definition of a tool a model receives, and the tool's declarations.
 
     The defaults are safe: the tool may write, is not idempotent, and is not retried. Treat the
     schemas as read-only, like any field of a frozen value.
@@ -57,11 +57,11 @@ class Spec:
     """Seconds for one attempt. None means the executor's limit."""
     retry: Retry | None = None
     max_chars: int | None = None
-    """Characters of a result that a model receives. None means the executor's limit."""
+    """Characters of a result a model receives. None means the executor's limit."""
     search_hint: str = ""
-    """Other words that a model may search for."""
+    """Other words a model may search for."""
     instead_of: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Tools that models know from elsewhere, and the purpose for which to use this one."""
+    """Tools models know from elsewhere, and the purpose for which to use this one."""
     examples: tuple[Mapping[str, Json], ...] = ()
     strict: Strict = "auto"
     tags: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Agent: a model and the tools that it may call."""
+"""Agent: a model and the tools it may call."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ _DEFAULT_LIMITS = Limits()
 
 
 class RunArgs(TypedDict, total=False):
-    """The options of a run."""
+    """A run's options."""
 
     answers: Mapping[str, Answer]
     """Answers to pending calls, by ``Pending.id``. Calls without an answer stay pending."""
     on_event: OnEvent
-    """Gets text, replies and results, and each event of a sub-agent. It must return quickly."""
+    """Gets text, replies and results, and each sub-agent event. It must return quickly."""
     principal: str
     """The user or service on whose behalf the calls run."""
     deps: Any
@@ -78,11 +78,11 @@ class RunArgs(TypedDict, total=False):
     metadata: Mapping[str, Json]
     """More facts for policies, hooks and tools, such as a tenant."""
     limits: Limits
-    """The limits of this run, in place of the agent's."""
+    """This run's limits, in place of the agent's."""
     model: Model | str
-    """The model of this run, in place of the agent's."""
+    """This run's model, in place of the agent's."""
     system: str | SystemPrompt
-    """The system prompt of this run, in place of the agent's."""
+    """This run's system prompt, in place of the agent's."""
 
 
 class Agent(Generic[T]):
@@ -91,17 +91,17 @@ class Agent(Generic[T]):
     Args:
         model: A provider and a model, such as ``openai:NAME``. Or a function from a request to a
             reply, or to a stream that ends with the reply.
-        tools: The tools that the model may call: a list of functions, a Toolset or a Registry. Each
+        tools: The tools the model may call: a list of functions, a Toolset or a Registry. Each
             run has its own Executor. Or your own Executor, which you close.
         system: The system prompt, or a function that returns it at the start of a run.
-        output: The type of the answer. By default, the answer is the model's last text.
-        limits: Limits of a run: turns, calls, tokens, cost and seconds.
+        output: The answer type. By default, the answer is the model's last text.
+        limits: Run limits: turns, calls, tokens, cost and seconds.
         retries: How often in a row the model is asked again after a reply that is empty, truncated
             or not a valid answer.
         prepare: Changes each request before it is sent.
-        compaction: Shortens what is sent of a long history, before it exceeds the model's window.
+        compaction: Shortens long histories for sending, before it exceeds the model's window.
         save: Saves the state after each step, before the next one starts.
-        max_tokens: Maximum tokens of one reply.
+        max_tokens: Maximum tokens in one reply.
         policy: Decides each call. Without one, every call is allowed.
         approvals: Who approves calls, and what an approval is tied to.
         hooks: Your code before, after and around calls.
@@ -133,7 +133,7 @@ class Agent(Generic[T]):
         given = [name for name, value in checks.items() if value]
         if isinstance(self._tools, Executor) and given:
             raise ValueError(f"Agent({given[0]}=...): pass it to your Executor instead.")
-        checks["approvals"] = as_approvals(approvals)  # one record of used approvals for all runs
+        checks["approvals"] = as_approvals(approvals)  # all runs share one record
         self._checks: dict[str, Any] = checks
         self._settings = RunSettings(
             model=function,
@@ -158,7 +158,7 @@ class Agent(Generic[T]):
     ) -> Run[T]:
         """Start a run with a prompt. Await the returned Run to get its RunResult.
 
-        With ``history``, the run continues a conversation: the state of an earlier run, or its
+        With ``history``, the run continues a conversation: an earlier run's state, or its
         messages. Then the prompt can be None, or left out.
         """
         start, executor = find_start(history, prompt), self._executor()
@@ -175,7 +175,7 @@ class Agent(Generic[T]):
     ) -> Run[T]:
         """Run or resume from a state, and record what another process needs to continue.
 
-        Calls that need approval stay pending, unless the agent has an approver. If you
+        Calls needing approval stay pending, unless the agent has an approver. If you
         pass an Executor to the agent, its last hook must be the recorder's.
         """
         limits = options.get("limits", self._settings.limits)
@@ -197,7 +197,7 @@ class Agent(Generic[T]):
         return self._make_run(state, Executor(self._tools, **checks), options, recorder=recorder)
 
     def make_executor(self, hook: Hook) -> Executor:
-        """Return an executor for calls of the tools that a run has already allowed.
+        """Return an executor for tool calls a run has already allowed.
 
         For durable engines, whose workers run calls for each other.
         """
@@ -242,11 +242,11 @@ class Agent(Generic[T]):
         return EventStream(executor, make_run)
 
     def read_output(self, state: RunState) -> T | None:
-        """Return the answer in the last reply of a state, or None if it has none."""
+        """Return the answer in a state's last reply, or None if it has none."""
         return read_answer(self._settings.final, state)
 
     def _check_own_tools(self) -> None:
-        """Raise DuplicateName if a tool has the name of one that the agent adds itself."""
+        """Raise DuplicateName if a tool is named like one the agent adds itself."""
         tools, settings = self._executor().tools, self._settings
         if settings.final is not None:
             settings.final.add_to(tools)
@@ -311,9 +311,9 @@ class Agent(Generic[T]):
         metadata are the caller's. Tokens count for the caller's run.
 
         Args:
-            name: The name of the tool.
+            name: The tool's name.
             description: What the agent does, for the model that calls it.
-            effect: The worst that the agent can do. Default: that of its tools; with a registry,
+            effect: The worst the agent can do. Default: its tools' worst; with a registry,
                 whose tools can change, the highest.
             touches: What a task touches. By default, tasks that can change something run one after
                 the other.
@@ -325,7 +325,7 @@ class Agent(Generic[T]):
 
             Args:
                 task: The task, with all necessary context. Nothing else is passed on.
-                context: The context of the call.
+                context: The call's context.
             """
             executor = self._executor()
 
@@ -355,7 +355,7 @@ class Agent(Generic[T]):
         return make(run_agent)
 
     def _worst_effect(self) -> Effect:
-        """Return the worst that the tools can do, also after a change of a registry."""
+        """Return the worst the tools can do, also after a registry change."""
         executor = self._executor()
         if executor.registry is not None:
             return max(Effect)

@@ -1,4 +1,4 @@
-"""Read the arguments of an agent and its runs: convert them, or say what to write instead."""
+"""Read an agent's arguments and its runs: convert them, or say what to write instead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from handrail.messages import Content, Message, Model, Prompt, Reply, ToolResult
 from handrail.permissions import Approver
 
 AnyTools: TypeAlias = Executor | Toolset | Registry | Iterable[Tool[..., Any] | Callable[..., Any]]
-"""Tools of an agent: functions, tools, a Toolset, a Registry or an Executor."""
+"""Agent tools: functions, tools, a Toolset, a Registry or an Executor."""
 
 
 def as_model(model: Model | str) -> Model:
@@ -33,7 +33,7 @@ def as_model(model: Model | str) -> Model:
 
 
 def as_tools(tools: AnyTools) -> Executor | Toolset | Registry:
-    """Return tools in one of the forms that a run can use."""
+    """Return tools in one of the forms a run can use."""
     if isinstance(tools, Executor | Toolset | Registry):
         return tools
     if callable(tools):
@@ -55,13 +55,13 @@ def as_approvals(approvals: Approvals | Approver | None) -> Approvals:
 
 
 def check_limits(limits: object) -> None:
-    """Refuse limits of another type."""
+    """Refuse limits with another type."""
     if not isinstance(limits, Limits):
         raise TypeError(f"limits={limits!r}: pass Limits, as in `Limits(turns=10)`.")
 
 
 def check_options(options: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Refuse options of a run that do not exist, and values of another type."""
+    """Refuse unknown run options, and values with another type."""
     for name in options.keys() - set(known):
         names = ", ".join(sorted({*known, "history"}))
         raise TypeError(f"A run has no option {name!r}. Its options are {names}.")
@@ -74,7 +74,7 @@ def check_options(options: Mapping[str, Any], known: Iterable[str]) -> None:
 
 
 def tell_both(on_event: OnEvent | None, watch: OnEvent | None) -> OnEvent | None:
-    """Return a listener that tells both of these, if there are two."""
+    """Return a listener for both of these, if there are two."""
     if on_event is not None and inspect.iscoroutinefunction(on_event):
         raise TypeError("on_event must be a plain function: it is called and not awaited.")
     if on_event is None or watch is None:
@@ -90,7 +90,7 @@ def tell_both(on_event: OnEvent | None, watch: OnEvent | None) -> OnEvent | None
 def find_start(
     history: RunState | Sequence[Message] | None, given: Sequence[str | Content | None]
 ) -> RunState:
-    """Return the state at the start of a run. A new run begins with its prompt."""
+    """Return a run's first state. A new run begins with its prompt."""
     prompt = [part for part in given if part is not None]
     _check_prompt(prompt)
     if history is None:

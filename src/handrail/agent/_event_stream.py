@@ -22,13 +22,13 @@ from handrail.messages import ArgsDelta, Content, Delta, Reply, Restart
 from handrail.permissions import Answer, Approver, Pending
 
 StreamEvent: TypeAlias = ModelEvent | CallEvent | InnerEvent | RunResult[T]
-"""An event of a streamed run. The last one is the RunResult."""
+"""A streamed run's event. The last one is the RunResult."""
 _Question: TypeAlias = tuple[str, str]
 _CALL_EVENTS = (Requested, Asked, Started, Progressed, Yielded, Finished)
 
 
 class EventStream(Generic[T]):
-    """The events of a run. Enter it to start the run, iterate over it, and answer its questions.
+    """A run's events. Enter it to start the run, iterate over it, and answer its questions.
 
     Leaving the block early cancels the run. Its ``state`` can be resumed.
     """
@@ -51,12 +51,12 @@ class EventStream(Generic[T]):
 
     @property
     def state(self) -> RunState:
-        """The current state of the run. Pass it to ``Agent.resume`` to continue."""
+        """The run's current state. Pass it to ``Agent.resume`` to continue."""
         return self._run.state
 
     @property
     def result(self) -> RunResult[T]:
-        """The result of the run, once it has ended. Raises the exception of a run that failed."""
+        """The run's result, once it has ended. Raises a failed run's exception."""
         if self._error is not None:
             raise self._error
         if self._result is None:
@@ -72,7 +72,7 @@ class EventStream(Generic[T]):
         self._run.interrupt()
 
     def answer(self, pending: Pending, answer: Answer) -> None:
-        """Answer the question of an Asked event, before you read the next event.
+        """Answer an Asked event's question, before you read the next event.
 
         A question without an answer stays open: the run ends as ``pending``, and you can answer it
         when you resume.
@@ -113,7 +113,7 @@ class EventStream(Generic[T]):
         return await self._last_event()
 
     async def _last_event(self) -> RunResult[T]:
-        """Return the result, once. Raises the exception of a run that failed."""
+        """Return the result, once. Raises a failed run's exception."""
         await self._wait_for_end()
         if self._is_over:
             raise StopAsyncIteration
@@ -127,17 +127,17 @@ class EventStream(Generic[T]):
 
     @cached_property
     def _turns(self) -> str:
-        """The beginning of the keys of the run's turns."""
+        """The prefix for the run's turn keys."""
         return self._executor.turn("", run=self._run.state.run_id).key
 
     def _find_own(self, event: Any) -> Any:
-        """Return an event of this run, of a kind that is shown. One of an inner call is inside."""
+        """Return this run's event, if its kind is shown. An inner call's event is inside."""
         if isinstance(event, _CALL_EVENTS):
             key = event.turn
             found: Any = event
             while not key.startswith(self._turns):
                 owner, _, turn = key.rpartition("/")
-                if not turn.startswith("."):  # as the ids of the turns that tools make
+                if not turn.startswith("."):  # as in ids for turns made by tools
                     return None
                 key, _, call = unquote(owner).rpartition("/")
                 found = InnerEvent(unquote(call.partition("#")[0]), found)
@@ -147,7 +147,7 @@ class EventStream(Generic[T]):
         )
 
     def _note_question(self, event: Any) -> None:
-        """Note that a question is shown now, of this run or of a sub-agent."""
+        """Note that this run or a sub-agent shows a question now."""
         while isinstance(event, InnerEvent):
             event = event.event
         if isinstance(event, Asked) and (question := _question(event.pending)) in self._asking:
@@ -178,7 +178,7 @@ class EventStream(Generic[T]):
         return self._answers.pop(question, pending)
 
     def _settle(self, question: _Question, answer: Answer | None) -> None:
-        """Answer a question of this run, or pass it over. Later answers to it are ignored.
+        """Answer this run's question, or pass it over. Later answers to it are ignored.
 
         Another run with the same id can ask in the same executor: its questions are not asked here.
         """

@@ -1,4 +1,4 @@
-"""Read files that handrail does not trust: inside a folder, with size limits.
+"""Read files handrail does not trust: inside a folder, with size limits.
 
 Links are resolved first. Then each folder of a path is opened relative to its parent and without
 following links, so a concurrent rename cannot lead outside. The module only reads, and uses only
@@ -16,20 +16,20 @@ from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
 IsTrusted: TypeAlias = Callable[[str, bytes], bool]
-"""Whether the user trusts this content of this path (relative to the workspace)."""
+"""Whether the user trusts this path's content (relative to the workspace)."""
 AnyPath: TypeAlias = str | os.PathLike[str]
 NoticeKind: TypeAlias = Literal[
     "untrusted", "skipped", "lenient", "shadowed", "invisible", "escaped"
 ]
 EntryKind: TypeAlias = Literal["folder", "file", "other", "outside"]
-"""The kind of an entry. A link has the kind of its target, or ``outside`` if it is not followed."""
+"""An entry's kind. A link has its target's kind, or ``outside`` if it is not followed."""
 Field: TypeAlias = "str | tuple[Field, ...] | Mapping[str, Field]"
 """A value of front matter: text, a list or a map."""
 
 MAX_NAMES = 10_000
-"""Entries of one folder. A folder with more entries is skipped."""
+"""Entries in one folder. A folder with more entries is skipped."""
 MAX_PATH_CHARS = 300
-"""Characters of a path in messages."""
+"""Path characters in messages."""
 LEADS_OUTSIDE = "the link leads outside the workspace"
 NOT_TRUSTED = "ignored: not trusted, or changed since you trusted it"
 HAS_TAGS = "contains tags that handrail uses itself; they are escaped"
@@ -39,7 +39,7 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A message for the user about a file that was read or skipped."""
+    """A message for the user about a loaded or skipped file."""
 
     path: str
     kind: NoticeKind
@@ -48,7 +48,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Untrusted:
-    """A file or a skill that was ignored because the user has not trusted it."""
+    """A file or a skill ignored because the user has not trusted it."""
 
     path: str
     """Relative to the workspace."""
@@ -65,7 +65,7 @@ class Gone(NotRead):
 
 
 class FolderEntry(NamedTuple):
-    """An entry of a folder."""
+    """A folder entry."""
 
     name: str
     kind: EntryKind
@@ -89,7 +89,7 @@ class FolderReader:
     """
 
     root: str
-    """The real path of the folder, without a slash at its end."""
+    """The folder's real path, without a slash at its end."""
     follows_all: bool = False
 
     def read(self, path: str, max_bytes: int) -> bytes:
@@ -112,7 +112,7 @@ class FolderReader:
         return sorted(found)
 
     def locate(self, path: str) -> str:
-        """Return the absolute path of a file or a folder, without links. Raises NotRead."""
+        """Return a file's or folder's absolute path, without links. Raises NotRead."""
         return "/".join(self._resolve(path)).rstrip("/") or "/"
 
     def resolve_links(self, path: str) -> str:
@@ -123,7 +123,7 @@ class FolderReader:
             return path
 
     def _resolve(self, path: str) -> tuple[str, str]:
-        """Return a folder, and a path in it that has no links. Raises NotRead."""
+        """Return a folder, and a path in it without links. Raises NotRead."""
         spelled = f"{self.root}/{path}".rstrip("/") or "/"
         with _explain_errors():
             if os.path.islink(spelled) and not os.path.exists(spelled):  # noqa: PTH110, PTH114
@@ -199,7 +199,7 @@ def _read_all(fd: int, size: int, max_bytes: int) -> bytes:
 
 
 def _entry_kind(entry: os.DirEntry[str]) -> EntryKind | None:
-    """Return the kind of an entry; None for a link."""
+    """Return an entry's kind; None for a link."""
     if entry.is_symlink():
         return None
     if entry.is_dir(follow_symlinks=False):

@@ -1,4 +1,4 @@
-"""Instructions: the ``AGENTS.md`` or ``CLAUDE.md`` files of a workspace, for the system prompt."""
+"""Instructions: the ``AGENTS.md`` or ``CLAUDE.md`` files in a workspace, for the system prompt."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from handrail.agent._found_files import (
 from handrail.agent._tagged_text import has_tags, to_one_line, wrap_in_tag
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
-"""Names of instruction files. In each folder, the first that exists is used."""
+"""Names of instruction files. Each folder's first existing one is used."""
 MAX_BYTES = 65_536
-"""Bytes of all files together. Every turn sends them to the model."""
+"""Bytes for all files together. Every turn sends them to the model."""
 MAX_FOLDERS = 32
 """Folders from the current one upwards, in addition to the root."""
 
@@ -41,14 +41,14 @@ _HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """The text of instruction files for a model, and notices for the user."""
+    """Instruction text for a model, and notices for the user."""
 
     text: str = ""
     """The text for the system prompt, or empty if no file was read."""
     files: tuple[str, ...] = ()
-    """The files that were read. The last one takes precedence."""
+    """The loaded files. The last one takes precedence."""
     untrusted: tuple[Untrusted, ...] = ()
-    """Files that were ignored because the user has not trusted their current content."""
+    """Files ignored because the user has not trusted their current content."""
     notices: tuple[Notice, ...] = ()
 
 
@@ -60,13 +60,13 @@ def read_instructions(
     names: Sequence[str] = INSTRUCTION_FILES,
     max_bytes: int = MAX_BYTES,
 ) -> Instructions:
-    """Read the instruction files of a workspace that apply to a folder.
+    """Read the workspace's instruction files for a folder.
 
     Args:
         root: The workspace.
         within: The current folder, relative to the root.
-        trusted: Whether the user trusts this content of this file. Other files are ignored.
-        names: File names to look for. In each folder, the first that exists is used.
+        trusted: Whether the user trusts this file's content. Other files are ignored.
+        names: File names to look for. Each folder's first existing one is used.
         max_bytes: Limit for all files together. Files closest to the current folder come first.
     """
     search = _InstructionSearch(root, trusted, max_bytes)
@@ -76,7 +76,7 @@ def read_instructions(
 
 
 class _InstructionSearch:
-    """Reads from the current folder upwards, so that the closest files fit the limit first."""
+    """Reads from the current folder upwards, so the closest files fit the limit first."""
 
     def __init__(self, root: AnyPath, trusted: IsTrusted, bytes_left: int) -> None:
         self._reader = FolderReader(os.path.realpath(root, strict=True).rstrip("/"))

@@ -1,4 +1,4 @@
-"""Long results in a folder, so that a run can read them after a restart."""
+"""Long results in a folder, so a run can read them after a restart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 class ResultFolder:
     """Stores long results as files: ``LongResults(store=ResultFolder(path))``.
 
-    Any process that uses the folder can read them. Use one folder for each run, since runs can
+    Any process using the folder can read them. Use one folder for each run, since runs can
     have calls with the same id, and remove it when the run has ended. Only the owner can read it.
     """
 
@@ -26,14 +26,14 @@ class ResultFolder:
         return len(text)
 
     def get(self, call_id: str) -> str | None:
-        """Return the text of a call, if it is stored."""
+        """Return a call's text, if it is stored."""
         try:
             return _read(self._find(call_id))[1]
         except FileNotFoundError:
             return None
 
     def ids(self) -> tuple[str, ...]:
-        """Return the ids of the calls whose texts are stored, oldest first."""
+        """Return the ids of calls with stored texts, oldest first."""
         files = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
         return tuple(_read(file)[0] for file in files)
 

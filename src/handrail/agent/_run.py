@@ -1,4 +1,4 @@
-"""One run of an agent: await it, watch it, steer it, stop it."""
+"""One agent run: await it, watch it, steer it, stop it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from handrail.messages import Content, Prompt
 
 
 class Run(Generic[T]):
-    """A run of an agent. Await it for its RunResult. Its state can be saved at any time."""
+    """An agent run. Await it for its RunResult. Its state can be saved at any time."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Run(Generic[T]):
 
     @property
     def state(self) -> RunState:
-        """The current state of the run. Pass it to ``Agent.resume`` to continue."""
+        """The run's current state. Pass it to ``Agent.resume`` to continue."""
         return self._loop.talk.state
 
     def send(self, *parts: str | Content) -> None:
@@ -47,7 +47,7 @@ class Run(Generic[T]):
     async def compact(self) -> RunState:
         """Let the model summarize everything before its last turn, instead of running.
 
-        Returns the state with the summary, which is sent from now on in place of the messages
+        Returns the state with the summary, sent from now on in place of the messages
         before it. The messages stay in the state. Without ``Agent(compaction=...)``, or if there
         is nothing to summarize, the state is unchanged.
         """

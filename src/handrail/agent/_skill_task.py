@@ -50,7 +50,7 @@ def skill_task_tool(
         Args:
             name: Name of the skill.
             task: The task, with all necessary context. Nothing else is passed on.
-            context: The context of the call.
+            context: The call's context.
         """
         text = await to_thread.run_sync(load.fn, name)
         return await give(f"{text}\n\n{task}", context)

@@ -19,7 +19,7 @@ from handrail.messages import ModelError
 from handrail.permissions import Approver
 
 MakeRun: TypeAlias = Callable[[RunState, Mapping[str, Any], LiveRun | None], Run[Any]]
-"""Makes the run of a sub-agent: from its state, options, and the run that it works for."""
+"""Makes the run of a sub-agent: from its state, options, and the run it works for."""
 NO_TIMEOUT = math.inf
 """A sub-agent runs until its own limits or its parent's are reached."""
 

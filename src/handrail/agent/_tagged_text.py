@@ -1,6 +1,6 @@
-r"""Wrap text from files for a model: in a tag that names the file, with nothing hidden.
+r"""Wrap text from files for a model: in a tag naming the file, with nothing hidden.
 
-Invisible characters and those that change the reading direction are escaped: ``\x1b``,
+Invisible characters and those changing the reading direction are escaped: ``\x1b``,
 ``\u{202e}``. The text cannot close its own tag.
 """
 
@@ -14,7 +14,7 @@ _OUR_TAG = re.compile(r"<(?=\s{0,9}/?\s{0,9}(?:instructions|skills?(?:-file)?)\b
 
 
 def has_tags(text: str) -> bool:
-    """Whether a text contains one of handrail's own tags."""
+    """Whether a text contains a handrail tag."""
     return bool(_OUR_TAG.search(text))
 
 
@@ -25,12 +25,12 @@ def to_one_line(text: str, max_chars: int) -> str:
 
 
 def escape_tags(text: str) -> str:
-    """Escape everything in a text that would open or close one of handrail's tags."""
+    """Escape everything that would open or close a handrail tag in a text."""
     return _OUR_TAG.sub("&lt;", text)
 
 
 def wrap_in_tag(tag: str, text: str, **attributes: str) -> str:
-    """Wrap a text in a tag. A note after it lists the characters that were escaped."""
+    """Wrap a text in a tag. A note after it lists the escaped characters."""
     attribute_text = "".join(
         f' {name}="{_format_attribute(value)}"' for name, value in attributes.items()
     )

@@ -306,6 +306,7 @@ class _Asker:
         rows += [RenderedLine("")] * bool(choices)
         for number, choice in enumerate(choices, 1):
             rows.append(RenderedLine(f"  {number}  {inline(choice, prose=True)}"))
+        rows += [RenderedLine("")] * bool(choices)
         width = self._screen.width - len(RAIL)
         wrapped = [row for line in rows for row in wrap_line(line, width, CONTINUATION)]
         self._screen.show([RenderedLine(""), *map(_put_behind_rail, wrapped)])

@@ -1,4 +1,4 @@
-"""The tools of a coding agent beside those for files and commands: a plan, questions and tasks."""
+"""A coding agent's tools beside those for files and commands: a plan, questions and tasks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from handrail.tools import AnswerQuestion, Workspace, apply_patch, ask_user, tod
 Explorer: TypeAlias = Callable[..., Agent[Any]]
 """Makes a sub-agent, with these tools and a system prompt: ``explorer(tools, system=text)``."""
 AGENT_TOOLS = ("apply_patch", "ask_user", "finish_plan", "task", "todo")
-"""The names of the tools that ``add_agent_tools`` adds."""
+"""The names of the tools ``add_agent_tools`` adds."""
 _EXPLORING = ("glob", "grep", "read")
-"""The tools of a sub-agent: it changes nothing, and runs no commands."""
+"""A sub-agent's tools: it changes nothing, and runs no commands."""
 _MAX_SECONDS = 24 * 3600.0
 _CHANGE = "Change the plan"
 _TASK_SYSTEM = (
@@ -42,18 +42,18 @@ def add_agent_tools(
     ask: AnswerQuestion | None = None,
     without: Collection[str] = (),
 ) -> Toolset:
-    """Return the tools, and those that only make sense for an agent.
+    """Return the tools, and those only an agent can use.
 
-    A name that a tool already has is left to it.
+    A name a tool already has is left to it.
 
     Args:
         tools: The tools for files, commands and the rest.
-        workspace: The folder that the agent works on.
+        workspace: The folder the agent works on.
         rules: What calls may do. The person who approves a plan sets their mode.
         explorer: Makes the sub-agent for tasks.
         ask: Shows a question and its choices to a person, and returns the answer. Without it,
             the model has no tool to ask.
-        without: Names of tools to omit.
+        without: Tool names to omit.
     """
     exploring = tools.only(*(name for name in _EXPLORING if name in tools))
     more: list[Tool[..., Any]] = [apply_patch(workspace), todo()]
@@ -79,7 +79,7 @@ def _make_task(tools: Toolset, workspace: Workspace, explorer: Explorer) -> Tool
 
         Args:
             task: What to find out, with all necessary context. Nothing else is passed on.
-            context: The context of the call.
+            context: The call's context.
         """
         agent = explorer(tools, system=_TASK_SYSTEM)
         return await agent.as_tool("task", _TASK_DESCRIPTION)(task, context)
@@ -97,7 +97,7 @@ def _make_task(tools: Toolset, workspace: Workspace, explorer: Explorer) -> Tool
 
 
 def _make_finish_plan(rules: Rulebook, ask: AnswerQuestion) -> Tool[..., Any]:
-    """Make a tool that ends the mode ``plan`` if the user approves of the plan."""
+    """Make a tool for ending the mode ``plan`` once the user approves the plan."""
 
     def touches(**_: object) -> tuple[Access, ...]:
         return ()

@@ -1,4 +1,4 @@
-"""Make an agent that works on the files of one folder."""
+"""Make an agent for working on one folder's files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ else:
 
 
 class AgentArgs(TypedDict, total=False):
-    """Options of a coding agent that are those of any ``Agent``."""
+    """A coding agent's options shared with any ``Agent``."""
 
     limits: Limits
     retries: int
@@ -59,30 +59,30 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
     output: type[T] | None = None,
     **options: Unpack[AgentArgs],
 ) -> Agent[T]:
-    """Make an agent that works on the files of one folder, with commands in a sandbox.
+    """Make an agent for working on one folder's files, with commands in a sandbox.
 
-    The system prompt names the folder, the date, the platform, the state of git and the network,
-    as they are when a conversation starts. It ends with the instruction files of the folder.
+    The system prompt names the folder, the date, the platform, git's state and the network,
+    as they are when a conversation starts. It ends with the folder's instruction files.
 
     Args:
-        folder: The folder that the tools can read and change.
+        folder: The folder the tools can read and change.
         model: A provider and a model, such as ``openai:NAME``; or a model.
         rules: A mode: ``plan``, ``ask``, ``edits`` or ``open``. Or your own rules, as the text of a
             rule file. Both include the built-in rules. Or a whole Rulebook.
-        approvals: Who approves calls. Without it, a call that needs approval is denied, or waits in
-            the stream of the run.
-        network: Hosts that commands can reach without a question.
+        approvals: Who approves calls. Without it, a call needing approval is denied, or waits in
+            the run's stream.
+        network: Hosts commands can reach without a question.
         tools: More tools, in addition to the coding tools.
-        without: Names of coding tools to omit. Without ``bash``, no sandbox is needed.
+        without: Coding tool names to omit. Without ``bash``, no sandbox is needed.
         system: More text for the system prompt.
         trusted: Whether an instruction file can be used with this content. By default, if the user
             has trusted it with ``handrail trust``.
-        undo_folder: Where the changes are kept, so that you can undo them. Pass it to a Workspace
+        undo_folder: Where the changes are kept, so you can undo them. Pass it to a Workspace
             of the folder, and that to ``undo``.
-        ask: Shows a question of the model and its choices to a person, and returns the answer, or
+        ask: Shows a model's question and its choices to a person, and returns the answer, or
             None. Without it, the model has no tool to ask.
-        output: The type of the answer. By default, it is text.
-        options: Options of ``Agent``.
+        output: The answer type. By default, it is text.
+        options: ``Agent`` options.
 
     Raises:
         SandboxUnavailable: No sandbox works on this system.
@@ -141,7 +141,7 @@ def _check_names(without: Iterable[str]) -> set[str]:
 def _make_rulebook(
     rules: Mode | str, folder: str | os.PathLike[str], sandbox: Sandbox | None
 ) -> Rulebook:
-    """Return the built-in rules in a mode, or with rules of a text."""
+    """Return the built-in rules in a mode, or with rules from a text."""
     if not isinstance(rules, Mode | str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
             f"coding_agent(rules={rules!r}): pass a mode such as 'edits', the text of a rule file, "

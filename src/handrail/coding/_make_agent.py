@@ -1,4 +1,4 @@
-"""Make the agent that ``coding_agent``, a chat and a run share."""
+"""Make the agent shared by ``coding_agent``, chats and runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ else:
     T = TypeVar("T")
 
 USUAL_WINDOW = 200_000
-"""The window of a model whose own is not known. One with less says that a request is too long."""
+"""The window for unknown models. One with less rejects a request as too long."""
 
 MODEL_TRIES = 10
 """How often a request is sent while the provider is overloaded or away: for about four minutes."""
@@ -33,7 +33,7 @@ OnWait: TypeAlias = Callable[[RetryWait], None]
 def retry_patiently(
     model: Model, *, tries: int = MODEL_TRIES, on_wait: OnWait | None = None
 ) -> Model:
-    """Return a model that waits for its provider, for minutes if it must."""
+    """Return a model that waits for its provider, even for minutes."""
     return model if tries == 1 else retrying(model, tries=tries, on_wait=on_wait)
 
 
@@ -50,9 +50,9 @@ def make_agent(  # noqa: PLR0913  each is an option with a default
     before_summary: Callable[[], Awaitable[None]] | None = None,
     **options: Any,
 ) -> Agent[T]:
-    """Make a coding agent of its parts.
+    """Make a coding agent from its parts.
 
-    Each request says the mode of the rules, and has the tools that can be used in it. A long
+    Each request says the rules' mode, and has the usable tools. A long
     history is shortened.
 
     Args:
@@ -60,12 +60,12 @@ def make_agent(  # noqa: PLR0913  each is an option with a default
         tools: The tools, or an executor with them.
         rules: What calls may do.
         system: Writes the system prompt.
-        window: Tokens that the model's context holds, if that is known.
-        output: The type of the answer. By default, it is text.
+        window: Tokens the model's context holds, if known.
+        output: The answer type. By default, it is text.
         tries: How often a request is sent while the provider is overloaded or away.
         on_wait: Gets each wait before another try.
         before_summary: Called before the model is asked to summarize a long history.
-        options: Options of ``Agent``.
+        options: ``Agent`` options.
     """
     offer, own = RequestEditor(model, rules), options.pop("prepare", None)
     window = window or find_window(*model_names(model)) or USUAL_WINDOW

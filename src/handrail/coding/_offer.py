@@ -1,4 +1,4 @@
-"""Edit each request of a coding agent: offer the tools that can be used, and say the mode."""
+"""Edit each coding agent request: offer the usable tools, and say the mode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from handrail.messages import Model, Request, model_names
 from handrail.policy import Mode, Rulebook
 
 _PATCHING = ("gpt-", "codex-", "o3", "o4")
-"""How the names of models begin that know patches in the format of ``apply_patch``."""
+"""Name prefixes for models that know ``apply_patch`` patches."""
 _MODES = {
     Mode.PLAN: "plan. Nothing can be changed: explore, then write a plan.",
     Mode.ASK: "ask. Changes, and commands that no rule allows, need approval.",
@@ -18,7 +18,7 @@ _ASK_AT_END = " Then call finish_plan."
 
 
 def choose_tools(tools: Toolset, model: Model, rules: Rulebook) -> Toolset:
-    """Return the tools to offer to a model: those that it knows how to use, and that can run."""
+    """Return the tools to offer to a model: those it knows how to use, and that can run."""
     patches = "apply_patch" in tools and any(map(_knows_patches, model_names(model)))
     dropped = {"edit"} if patches else {"apply_patch"}
     if rules.mode is Mode.PLAN:
@@ -33,7 +33,7 @@ def _knows_patches(name: str) -> bool:
 
 
 class RequestEditor:
-    """Changes each request: it says the mode, and has the tools that can be used in it."""
+    """Changes each request: it says the mode, and has the usable tools."""
 
     def __init__(self, model: Model, rules: Rulebook) -> None:
         self._model = model
@@ -48,7 +48,7 @@ class RequestEditor:
         return request._replace(tools=tools, system=f"{request.system}\n\n{said}")
 
     def _choose(self, tools: Toolset, mode: Mode) -> Toolset:
-        """Return the tools to offer: one set for the same tools, so that it is encoded once."""
+        """Return the tools to offer: one set for the same tools, so it is encoded once."""
         if self._last is None or self._last[0] is not tools or self._last[1] is not mode:
             self._last = tools, mode, choose_tools(tools, self._model, self._rules)
         return self._last[2]

@@ -1,4 +1,4 @@
-"""The system prompt of a coding agent: how to work, and where."""
+"""A coding agent's system prompt: how to work, and where."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_CONVERSATIONS = 100
 
 
 class SystemPrompt:
-    """Writes the system prompt of a conversation. It stays the same, so providers can cache it."""
+    """Writes a conversation's system prompt. It stays the same, so providers can cache it."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class SystemPrompt:
         Args:
             root: The folder.
             sandbox: The sandbox for commands; None if there are none.
-            tools: The tools of the agent.
-            instructions: Reads the text of the instruction files.
+            tools: The agent's tools.
+            instructions: Reads the instruction files as text.
             text: How to work, in place of the usual text.
             more: More text.
         """
@@ -72,7 +72,7 @@ class SystemPrompt:
         return "\n\n".join(filter(None, self._written[state.run_id]))
 
     def read_again(self) -> None:
-        """Read the instruction files again. The rest of the prompt stays the same."""
+        """Read the instruction files again. The prompt's rest stays the same."""
         text = self._instructions()
         self._written = {run: (head, text) for run, (head, _) in self._written.items()}
 
@@ -114,7 +114,7 @@ class SystemPrompt:
 
 
 async def _read_status(sandbox: Sandbox) -> str:
-    """Return the output of git status, or nothing if it fails."""
+    """Return git status output, or nothing if it fails."""
     process = sandbox.start(_GIT_STATUS)
     try:
         output = b""
@@ -126,7 +126,7 @@ async def _read_status(sandbox: Sandbox) -> str:
 
 
 def read_trusted(root: str, trusted: IsTrusted | None) -> str:
-    """Return the text of the instruction files that are trusted. The log names the others."""
+    """Return the trusted instruction files as text. The log names the others."""
     instructions = read_instructions(root, trusted=trusted or _read_trust(Path(root)))
     for notice in instructions.notices:
         review = f"; review it with `handrail trust {notice.path}`"
@@ -136,6 +136,6 @@ def read_trusted(root: str, trusted: IsTrusted | None) -> str:
 
 
 def _read_trust(root: Path) -> IsTrusted:
-    """Return a function that asks the user's record of trusted files."""
+    """Return a function asking the user's record of trusted files."""
     trust = Trust(cast("Path", RulePaths.of(root).trust))  # always set here
     return lambda path, content: trust.has(root / path, digest(content))

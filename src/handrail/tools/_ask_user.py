@@ -11,7 +11,7 @@ from handrail.tools._habits import ASK_USER_INSTEAD_OF
 
 _MAX_CHOICES = 10
 _MAX_SECONDS = 24 * 3600.0
-"""Seconds that a question waits for its answer."""
+"""Seconds a question waits for its answer."""
 
 AnswerQuestion: TypeAlias = Callable[[str, Sequence[str]], Awaitable[str | None]]
 """Takes a question and its choices; returns the user's answer, or None without one."""

@@ -109,6 +109,6 @@ class _Hiding:
 def hide_denied(policy: Policy) -> Callable[[str], Hiding]:
     """Return a function for ``Workspace(hides=...)`` that hides files the policy denies reading.
 
-    A search also omits what is in files that the policy asks about, and says so.
+    A search also omits what is in files the policy asks about, and says so.
     """
     return _Hiding(policy)

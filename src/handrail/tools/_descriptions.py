@@ -1,4 +1,4 @@
-"""The descriptions of the coding tools that a model receives, in one cheap module.
+"""The descriptions of the coding tools a model receives, in one cheap module.
 
 ``outline`` lists them without making a tool. Each starts with a line that says what the tool does
 and returns; then come when to use it, when to use another tool, and its limits.
@@ -79,7 +79,7 @@ Use it for jobs that bash started with background."""
 
 _MAX_NAMED_HOSTS = 10
 _NOTABLE = (".venv", ".git/hooks", ".git/config")
-"""Protected names that commands of a model often try to write."""
+"""Protected names commands of a model often try to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,39 +87,39 @@ class CommandFacts:
     """The facts about a sandbox and a shell that texts for the model depend on."""
 
     network: Sequence[str] = ()
-    """The hosts that commands can reach."""
+    """The hosts commands can reach."""
     writable: Sequence[str] = ()
-    """The folders outside the workspace that commands can write."""
+    """The folders outside the workspace commands can write."""
     protected: Collection[str] = _NOTABLE
-    """The names in the workspace that commands cannot write."""
+    """The names in the workspace commands cannot write."""
     has_loopback: bool = True
     """Whether a command can open sockets on its own localhost."""
     shares_loopback: bool = True
     """Whether a command can reach a server that another one started."""
     own_code: Sequence[str] = ()
-    """Code in the workspace that this process imports, and that commands cannot write."""
+    """Code in the workspace this process imports, and that commands cannot write."""
     own_programs: Sequence[str] = ()
-    """The folders of the workspace that come first in PATH."""
+    """The workspace's folders that come first in PATH."""
     has_own_python: bool = False
     """Whether the workspace has a Python environment, in PATH or not."""
     has_jobs: bool = True
     """Whether a command can run in the background."""
     root: str = ""
-    """The path of the workspace."""
+    """The workspace's path."""
     hidden: Sequence[str] = ()
     """Files that rules hide from one command."""
     opens_hosts: bool = False
     """Whether a model can ask for hosts."""
     refused: Sequence[str] = ()
-    """Hosts that one command tried to reach, and that were closed."""
+    """Hosts one command tried to reach, and that were closed."""
     needed: Sequence[str] = ()
-    """Hosts that one command declared."""
+    """Hosts one command declared."""
     granted: Sequence[str] = ()
     """Those of them that were open to it."""
 
     @property
     def written(self) -> str:
-        """The folders that commands can write, as text."""
+        """The folders commands can write, as text."""
         return join_words(["the workspace", *self.writable, "$TMPDIR"])
 
 
@@ -164,7 +164,7 @@ def _describe_opening(facts: CommandFacts) -> str:
 
 
 def describe_hosts(hosts: Sequence[str]) -> str:
-    """Return hosts as a list that people can read; long lists are cut."""
+    """Return hosts as a list people can read; long lists are cut."""
     named = list(hosts[:_MAX_NAMED_HOSTS])
     if len(hosts) > len(named):
         named.append(f"{len(hosts) - len(named)} more")

@@ -1,4 +1,4 @@
-"""Names of arguments and of tools that models know from other programs, as data.
+"""Names of arguments and of tools models know from other programs, as data.
 
 A synonym has one reading here. A name with several readings has no entry: the message for an
 unknown field then suggests one.
@@ -31,7 +31,7 @@ def _read_timeout(args: Fields) -> Fields | None:
 
 
 def _read_command(args: Fields) -> Fields | None:
-    """Read a list such as ``["bash", "-lc", "ls"]`` as the command that the shell would run."""
+    """Read a list such as ``["bash", "-lc", "ls"]`` as the command the shell would run."""
     given: Any = args["command"]
     match given:
         case [str(shell), str(option), str(command)]:
@@ -53,7 +53,7 @@ def _read_line_numbers(args: Fields) -> Fields | None:
 
 
 def _read_output_mode(args: Fields) -> Fields | None:
-    """Read the output mode with the name that other tools use."""
+    """Read the output mode with the name other tools use."""
     return {"output_mode": "files"} if args["output_mode"] == "files_with_matches" else None
 
 

@@ -1,6 +1,6 @@
 """A summary of the coding tools, for lists.
 
-Making the tools parses their types and loads everything that they run with, which is slow. A test
+Making the tools parses their types and loads everything they run with, which is slow. A test
 compares these summaries with the tools.
 """
 
@@ -37,7 +37,7 @@ class ToolSummary(NamedTuple):
 
 
 def list_missing_tools() -> dict[str, str]:
-    """Return the coding tools that are left out, each with the extra that it needs."""
+    """Return the coding tools left out, each with the extra it needs."""
     needs = {"web_fetch": ("web", ("httpcore2", "html_to_markdown"))}
     return {
         name: extra
@@ -51,7 +51,7 @@ def outline(
 ) -> tuple[ToolSummary, ...]:
     """Return a summary of what ``coding_tools`` makes, sorted by name, without making the tools.
 
-    ``network`` has the hosts that the sandbox allows, and ``opens_hosts`` says whether a model can
+    ``network`` has the hosts the sandbox allows, and ``opens_hosts`` says whether a model can
     ask for others; both are part of the description of bash.
     """
     omitted = set(without)

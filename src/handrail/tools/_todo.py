@@ -64,7 +64,7 @@ def _ignore(_args: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _read_plan(args: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Read steps with the names that other tools use."""
+    """Read steps with the names other tools use."""
     given = list_objects(args.get("plan", args.get("todos")))
     if given is None:
         return None

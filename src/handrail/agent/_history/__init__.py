@@ -1,1 +1,1 @@
-"""The history of a run: its state, how it is saved, and what of it is sent."""
+"""A run's history: its state, how it is saved, and which parts are sent."""

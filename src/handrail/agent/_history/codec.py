@@ -42,14 +42,14 @@ class InvalidState(HandrailError):
 def dump_state(state: RunState, *, key: bytes | None = None) -> str:
     """Return a state as text: JSON, or with a key, JSON after a signature.
 
-    Raises ValueError for values that JSON cannot represent, and for a key of less than 32 bytes.
+    Raises ValueError for values JSON cannot represent, and for a key under 32 bytes.
     """
     text = dump_values(encode_state(state))
     return text if key is None else sign_text(text, key)
 
 
 def dump_values(values: object) -> str:
-    """Return JSON text. Raises ValueError for values that JSON cannot represent."""
+    """Return JSON text. Raises ValueError for values JSON cannot represent."""
     try:
         return json.dumps(values, allow_nan=False)
     except (TypeError, RecursionError) as error:
@@ -69,7 +69,7 @@ _STRICT = json.JSONDecoder(parse_constant=_refuse, parse_float=_read_float)
 
 
 def parse_values(text: str) -> Any:
-    """Return the values of a text. Raises ValueError for NaN, infinity, and what is not JSON."""
+    """Return a text's values. Raises ValueError for NaN, infinity, and what is not JSON."""
     return _STRICT.decode(text)
 
 
@@ -95,12 +95,12 @@ def encode_state(state: RunState) -> dict[str, Any]:
 
 
 def load_state(text: str, *, key: bytes | Sequence[bytes] | None = None) -> RunState:
-    """Return the state that ``dump_state`` saved. Raises InvalidState for any other text.
+    """Return the state saved by ``dump_state``. Raises InvalidState for any other text.
 
     Args:
         text: The saved state.
-        key: The key that signed it, or several of which one did, so that you can change keys.
-            Then a text that is not signed, or was changed, raises ``handrail.approvals.Tampered``.
+        key: The key that signed it, or several candidates, so you can change keys.
+            Then an unsigned or changed text raises ``handrail.approvals.Tampered``.
     """
     if key is not None:
         text = verify_text(text, key)
@@ -162,7 +162,7 @@ def _as_count(value: object) -> int:
 
 
 def encode_usage(usage: Usage) -> list[int]:
-    """Return counts of tokens as a list."""
+    """Return a list with token counts."""
     return [getattr(usage, name) for name in _COUNTS]
 
 
@@ -331,7 +331,7 @@ def _decode_part(value: object) -> ReplyPart:
 
 
 def decode_usage(value: object) -> Usage:
-    """Return counts of tokens from a list."""
+    """Return token counts from a list."""
     counts = [_as_count(item) for item in _as_list(value)]
     return Usage(**dict(zip(_COUNTS, counts, strict=True)))
 

@@ -1,4 +1,4 @@
-"""Shorten what is sent of a long history. The transcript itself stays whole.
+"""Shorten long histories for sending. The transcript itself stays whole.
 
 First, old tool results are left out: the model can read them again. If that is not enough, the
 model summarizes the older part, and denials and touched files are added as facts.
@@ -42,12 +42,12 @@ _MAX_ARGS_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """When to shorten what is sent of a history."""
+    """When to shorten a history for sending."""
 
     window: int
-    """Tokens that the model's context window holds, with the reply."""
+    """Tokens the model's context window holds, with the reply."""
     threshold: float = 0.75
-    """The part of the window at which the history is shortened."""
+    """The share of the window at which the history is shortened."""
     keep_turns: int = 3
     """The last turns, which are sent unchanged."""
     before_summary: Callable[[], Awaitable[None]] | None = None
@@ -59,10 +59,10 @@ class Compaction:
 
 
 class Shortened(NamedTuple):
-    """The parts of a history that are not sent."""
+    """The parts left out of a history."""
 
     start: int = 0
-    """The index of the first message that is sent. The summary replaces those before it."""
+    """The index of the first message sent. The summary replaces those before it."""
     summary: str = ""
     results_before: int = 0
     """The index of the first message whose results are sent in full."""
@@ -105,14 +105,14 @@ def describe_media(parts: Iterable[object]) -> str:
 
 
 class TokenCount:
-    """Estimates the tokens of the next request from what the last reply reported."""
+    """Estimates the next request's tokens from the last reply's report."""
 
     def __init__(self) -> None:
         self._known = 0
         self._chars = 0
 
     def learn(self, sent: Sequence[Message], usage: Usage) -> None:
-        """Learn the real number of tokens of a request, if the reply reports it."""
+        """Record a request's actual token count, if the reply reports it."""
         if usage.input_tokens:
             self._known, self._chars = usage.input_tokens, count_chars(sent)
 
@@ -133,7 +133,7 @@ def _is_sent(spec: Spec, loaded: Container[str]) -> bool:
 
 
 def count_chars(messages: Iterable[Message]) -> int:
-    """Return the number of characters of messages, with a guess for images and files."""
+    """Return how many characters messages have, with a guess for images and files."""
     return sum(map(_chars, messages))
 
 
@@ -154,7 +154,7 @@ _MEDIA_CHARS = 5_000
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:
-    """Return the indexes at which turns start. A reply that continues a paused one starts none."""
+    """Return the indexes where turns start. A reply continuing a paused one starts none."""
     return [
         at
         for at, message in enumerate(messages)
@@ -167,7 +167,7 @@ def _is_paused(message: Message) -> bool:
 
 
 def next_start(messages: Sequence[Message], keep_turns: int) -> int:
-    """Return the index of the first message of the last turns. Turns are never divided."""
+    """Return the index where the last turns start. Turns are never divided."""
     starts = turn_starts(messages)
     return starts[-keep_turns] if len(starts) > keep_turns else 0
 
@@ -209,7 +209,7 @@ def _quote_prompts(messages: Sequence[Message], room: int) -> list[str]:
 
 
 def _quote(prompt: Prompt, at: int, most: int) -> str:
-    """Return the text of a prompt, or its beginning."""
+    """Return a prompt's text, or its beginning."""
     text = " ".join(part.text for part in prompt.parts if isinstance(part, Text))
     if len(text) <= most:
         return f"- {text}"
@@ -224,7 +224,7 @@ def _pairs(messages: Sequence[Message]) -> Iterator[tuple[Call, Result]]:
 
 
 def write_summary(summary: str, facts_: str) -> str:
-    """Return the message in place of the older part of a history."""
+    """Return the message replacing a history's older part."""
     parts = [_BEGINS, summary.strip(), facts_, _ENDS]
     return "\n\n".join(part for part in parts if part)
 

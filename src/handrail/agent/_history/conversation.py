@@ -1,4 +1,4 @@
-"""The state of a run while it runs."""
+"""A run's state while it runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from handrail.permissions import Answer, Pending
 
 
 class Conversation:
-    """The messages, results and counts of a run, and prompts for the next turn.
+    """A run's messages, results and counts, and prompts for the next turn.
 
     A RunState is built on request: a short run builds only the last one.
     """
@@ -39,13 +39,13 @@ class Conversation:
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """The answers to the calls that the run waited for, by the id of the request."""
+        """The answers to the calls the run waited for, by the request's id."""
         return {given.pending_id: given.answer for given in self._given}
 
     def take_answers(self) -> dict[str, Answer]:
         """Return the answers to use them now. Until there are results, the state has none.
 
-        A state that is saved while they are in use must not approve the same calls again.
+        A state saved while they are in use must not approve the same calls again.
         """
         self._unused = ()
         return self.answers
@@ -70,7 +70,7 @@ class Conversation:
 
     @property
     def spent(self) -> Spent:
-        """The turns, calls, tokens and cost of the run so far."""
+        """The run's turns, calls, tokens and cost so far."""
         return Spent(self.turns, self.calls, self.usage, self.cost)
 
     @property
@@ -93,15 +93,15 @@ class Conversation:
         self._inbox = []
 
     def add_reply(self, reply: Reply, calls: int) -> None:
-        """Add a reply with a number of complete calls."""
+        """Add a reply with this many complete calls."""
         self.messages.append(reply)
         self.turns += 1
         self.calls += calls
 
     def add_results(self, results: tuple[Result, ...], turn: Turn[Any]) -> ToolResults:
-        """Add the results of the last reply's calls. If some are pending, the run waits.
+        """Add results for the last reply's calls. If some are pending, the run waits.
 
-        Requests that were approved before their calls had to wait are not asked again. If a hook
+        Requests approved before their calls had to wait are not asked again. If a hook
         has ended the run, no call waits any more: an answer must not start one later.
         """
         if turn.stop_reason is not None:
@@ -116,7 +116,7 @@ class Conversation:
         return message
 
     def _end(self, result: Result, reason: str) -> Result:
-        """Return a result that waits for nothing. A sub-agent may have done a part of its work."""
+        """Return a result that waits for nothing. A sub-agent may have done some work."""
         pending = result.pending
         if pending is None:
             return result
@@ -127,7 +127,7 @@ class Conversation:
     def _find_unused(
         self, pending: Iterable[Pending], approved: Iterable[str]
     ) -> tuple[GivenAnswer, ...]:
-        """Return the answers to requests that are still open. A used answer has ended its own."""
+        """Return the answers to open requests. A used answer has ended its own."""
         new = bind_answers(dict.fromkeys(approved, Allow()), pending)
         requests = RunState(waiting=self.waiting).requests
         given = {one.pending_id: one for one in (*self._given, *new)}
@@ -139,7 +139,7 @@ class Conversation:
 
 
 def _find_answers(state: RunState, new: Mapping[str, Answer]) -> tuple[GivenAnswer, ...]:
-    """Return the answers to the pending calls: those that the state has, and new ones."""
+    """Return the answers to the pending calls: those in the state, and new ones."""
     requests = state.requests
     given = (*select_answers(state.answers, requests), *bind_answers(new, requests))
     return tuple({one.pending_id: one for one in given}.values())

@@ -1,4 +1,4 @@
-"""A tool that reads messages and results which are no longer sent."""
+"""A tool for reading messages and results left out of requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AROUND_CHARS = 200
 
 
 class EarlierResults:
-    """The tool, and the transcript that it reads. The loop answers its calls."""
+    """The tool, and the transcript it reads. The loop answers its calls."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = messages
@@ -29,7 +29,7 @@ class EarlierResults:
         return Toolset(*tools, self._tool)
 
     def answer(self, call: Call) -> Result | None:
-        """Return the result of a call, or None if it is a call of another tool."""
+        """Return a call's result, or None if it calls another tool."""
         if call.name != _NAME:
             return None
         args = self._tool.parse(call.args)
@@ -41,7 +41,7 @@ class EarlierResults:
         return Result(call.id, self._read(values.get("result", ""), values.get("start", 0)))
 
     def _texts(self) -> dict[str, str]:
-        """Return the texts of all messages and results, by their names."""
+        """Return all message and result texts, by their names."""
         texts: dict[str, str] = {}
         for at, message in enumerate(self._messages):
             if isinstance(message, ToolResults):
@@ -63,7 +63,7 @@ class EarlierResults:
         return "\n".join([*([part] if part else []), f"[{media}]"]) if media else part
 
     def _parts(self, name: str) -> Sequence[object]:
-        """Return the parts of a message or a result that exists."""
+        """Return an existing message's or result's parts."""
         at, _, number = name.partition(".")
         message = self._messages[int(at)]
         if isinstance(message, ToolResults):
@@ -83,7 +83,7 @@ class EarlierResults:
         return f"{shown}{more}" if rows else f"[No earlier message or result has {text!r}.]"
 
     def _own_results(self) -> set[str]:
-        """Return the names of the results of this tool. They repeat others."""
+        """Return this tool's result names. They repeat others."""
         return {
             f"{at}.{n}"
             for at, (reply, results) in enumerate(pairwise(self._messages), 1)
@@ -94,7 +94,7 @@ class EarlierResults:
 
 
 def _text_of(message: Prompt | Reply) -> str:
-    """Return the text of a message, with the arguments of its calls."""
+    """Return a message's text, with its call arguments."""
     texts = [part.text for part in message.parts if isinstance(part, Text)]
     calls = message.calls if isinstance(message, Reply) else ()
     return "\n".join(
@@ -106,7 +106,7 @@ def _read_earlier(result: str = "", start: int = 0, search: str = "") -> None:
     """Read or search earlier messages and results.
 
     Args:
-        result: The name of a result or a message that was left out, such as "12.0" or "12".
+        result: A result's name or a message left out, such as "12.0" or "12".
         start: The first character to read.
         search: A text to find in all earlier messages and results, instead of reading one.
     """

@@ -11,12 +11,12 @@ from handrail.permissions import Answer, Edit, Pending
 
 
 class GivenAnswer(NamedTuple):
-    """An answer to a call that waits behind another one. It applies to exactly that call."""
+    """An answer to a call waiting behind another one. It applies to exactly that call."""
 
     pending_id: str
-    """The id of the approval request."""
+    """The approval request's id."""
     fingerprint: str
-    """The fingerprint of the call that was approved. The answer is ignored if it differs."""
+    """The approved call's fingerprint. The answer is ignored if it differs."""
     answer: Answer
 
 
@@ -33,7 +33,7 @@ def bind_answers(given: Mapping[str, object], requests: Iterable[Pending]) -> li
 def select_answers(
     given: Iterable[GivenAnswer], requests: Iterable[Pending]
 ) -> tuple[GivenAnswer, ...]:
-    """Return the answers that apply to one of these requests."""
+    """Return the answers for these requests."""
     calls = {(pending.id, pending.fingerprint) for pending in requests}
     return tuple([one for one in given if (one.pending_id, one.fingerprint) in calls])
 

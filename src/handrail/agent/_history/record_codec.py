@@ -19,14 +19,14 @@ from handrail.messages import ModelError, Reply, Usage, read_result, write_resul
 
 
 class TurnRecord(NamedTuple):
-    """The results of a turn, and the tokens of its sub-agents."""
+    """A turn's results, and the tokens of its sub-agents."""
 
     results: tuple[Result, ...]
     stop_reason: str | None
     usage: Usage
     cost: Decimal
     approved: tuple[str, ...] = ()
-    """The ids of requests that were approved, and whose calls wait behind other ones."""
+    """The ids of approved requests whose calls wait behind other ones."""
 
 
 _ERROR_FIELDS = ("reason", "kind", "hint", "status", "code", "retry_after", "request_id")
@@ -44,7 +44,7 @@ def dump_error(error: ModelError) -> str:
 
 
 def load_reply(text: str) -> Reply:
-    """Return a recorded reply. Raises the ModelError that was recorded in its place."""
+    """Return a recorded reply. Raises the ModelError recorded in its place."""
     plain: dict[str, Any] = json.loads(text)
     if "error" not in plain:
         return cast("Reply", decode_message(plain))

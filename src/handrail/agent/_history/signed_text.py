@@ -1,4 +1,4 @@
-"""Sign saved states, so that they can be stored anywhere and cannot be changed."""
+"""Sign saved states, so they can be stored anywhere and cannot be changed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def sign_text(text: str, key: bytes) -> str:
 
 
 def is_signed(text: str) -> bool:
-    """Return whether a text begins like one that ``sign_text`` returned."""
+    """Return whether a text begins like one from ``sign_text``."""
     return text.startswith(f"{_VERSION}.")
 
 
 def verify_text(signed: str, keys: bytes | Sequence[bytes]) -> str:
-    """Return a text that was signed with one of these keys. Raises Tampered for any other."""
+    """Return a text signed with any given key. Raises Tampered for any other."""
     if not is_signed(signed):
         raise Tampered("The state is not signed, and a key was passed: only a signed one is read.")
     _, signature, text = [*signed.split(".", 2), ""][:3]

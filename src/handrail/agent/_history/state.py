@@ -1,4 +1,4 @@
-"""The complete state of a run: one value that can be saved at any time and resumed."""
+"""A run's complete state: one value, to be saved at any time and resumed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from handrail.messages import (
 from handrail.permissions import Pending
 
 AnyCall: TypeAlias = Call | TruncatedCall
-"""A call of a reply, complete or not."""
+"""A reply's call, complete or not."""
 
 
 NO_COST = Decimal(0)
 
 
 class Spent(NamedTuple):
-    """Turns, calls, tokens and money that a run has used."""
+    """Turns, calls, tokens and money a run has used."""
 
     turns: int = 0
     calls: int = 0
@@ -37,37 +37,37 @@ class Spent(NamedTuple):
 
 
 class EarlyCall(NamedTuple):
-    """A call that a stream sent and the reply does not have, and its result."""
+    """A call the stream sent and the reply lacks, and its result."""
 
     call: Call
     result: Result
 
 
 class RunState(NamedTuple):
-    """The messages of a run, its results and its pending calls.
+    """A run's messages, its results and its pending calls.
 
     It is a tuple for speed: every run creates one, and one more each time it is saved.
     """
 
     messages: tuple[Message, ...] = ()
     waiting: tuple[Result, ...] = ()
-    """The results of the last reply's calls while some are pending; otherwise empty."""
+    """The last reply's results while some are pending; otherwise empty."""
     inbox: tuple[Prompt, ...] = ()
-    """Messages that are added to the model's next turn."""
+    """Messages added to the model's next turn."""
     usage: Usage = NO_USAGE
     turns: int = 0
     calls: int = 0
     run_id: str = ""
-    """The prefix of all call keys, in any process. A run without an id creates one."""
+    """The prefix for all call keys, in any process. A run without an id creates one."""
     before: Spent = Spent()
     """What was used before the last prompt. Limits count from there."""
     discarded: tuple[EarlyCall, ...] = ()
     """Calls that started while a reply was streamed, and that the reply does not have. They only
     read. A model that fails in the middle of a stream leaves them behind."""
     shortened: Shortened = Shortened()
-    """What is left out of the messages when they are sent."""
+    """Message parts left out of requests."""
     cost: Decimal = NO_COST
-    """What the tokens cost. It is computed only in runs with a limit of cost."""
+    """The tokens' cost. Computed only in runs with a cost limit."""
     answers: tuple[GivenAnswer, ...] = ()
     """Answers that were given and could not be used yet: their calls wait behind other ones."""
 
@@ -81,14 +81,14 @@ class RunState(NamedTuple):
 
     @property
     def spent(self) -> Spent:
-        """Everything that was used so far."""
+        """Everything used so far."""
         return Spent(self.turns, self.calls, self.usage, self.cost)
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """The calls that are waiting for approval, including those of sub-agents.
+        """The calls waiting for approval, including sub-agents' calls.
 
-        A call that was answered and waits behind another one is not among them.
+        An answered call waiting behind another one is not among them.
         """
         waiting = self.requests
         answered = {given.pending_id for given in select_answers(self.answers, waiting)}
@@ -96,7 +96,7 @@ class RunState(NamedTuple):
 
     @property
     def questions(self) -> tuple[Pending, ...]:
-        """The requests that need a person: ``pending`` without calls that wait for another."""
+        """The requests for a person: ``pending`` without calls waiting for another."""
         return tuple([pending for pending in self.pending if pending.kind != "waiting"])
 
     @property
@@ -107,7 +107,7 @@ class RunState(NamedTuple):
 
     @property
     def open(self) -> tuple[AnyCall, ...]:
-        """The calls of the last reply that have no result yet."""
+        """The last reply's calls without a result."""
         last = self.messages[-1] if self.messages else None
         if not isinstance(last, Reply) or self.waiting:
             return ()
@@ -123,14 +123,14 @@ class RunState(NamedTuple):
 
 
 def requests(reply: Reply) -> tuple[AnyCall, ...]:
-    """Return the calls of a reply, complete or not, in order."""
+    """Return a reply's calls, complete or not, in order."""
     return tuple(
         [part for part in reply.parts if type(part) is Call or type(part) is TruncatedCall]
     )
 
 
 def find_called(call: Call, executor: Executor) -> Tool[..., Any] | None:
-    """Return the tool that a call runs, also if the model calls it through another one."""
+    """Return the tool a call runs, also if the model calls it through another one."""
     tool = executor.tools.find(call.name)
     return None if tool is None else executor.tools.find(executor.explain(call).tool) or tool
 
@@ -141,24 +141,24 @@ def is_repeatable(tool: Tool[..., Any] | None) -> bool:
 
 
 def unknown_result(call: AnyCall) -> Result:
-    """Return the result of a truncated call, or of a call whose result was lost."""
+    """Return the result for a truncated call, or a call with a lost result."""
     if isinstance(call, TruncatedCall):
         return call.refuse()
     return Result.fail(call.id, FailureKind.UNKNOWN, _RESULT_LOST)
 
 
 def over_limit_result(call: Call) -> Result:
-    """Return the result of a call over the limit."""
+    """Return the result for a call over the limit."""
     return Result.fail(call.id, FailureKind.CANCELLED, _OVER_LIMIT)
 
 
 def stopped_result(call: Call, reason: str) -> Result:
-    """Return the result of a call that did not start because a hook ended the run."""
+    """Return the result for a call not started because a hook ended the run."""
     return Result.fail(call.id, FailureKind.CANCELLED, StopRun.describe(reason))
 
 
 def not_started_result(call: Call) -> Result:
-    """Return the result of a call that did not start because the run was interrupted."""
+    """Return the result for a call not started because the run was interrupted."""
     return Result.fail(call.id, FailureKind.CANCELLED, _NOT_STARTED)
 
 

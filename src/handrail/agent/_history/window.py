@@ -28,7 +28,7 @@ Summarize: TypeAlias = Callable[[tuple[Message, ...]], Awaitable[str]]
 
 
 class Window:
-    """Shortens the history of one run when it comes near the size of the window."""
+    """Shortens one run's history when it comes near the window's size."""
 
     def __init__(self, settings: Compaction, talk: Conversation, executor: Executor) -> None:
         self._settings = settings
@@ -41,7 +41,7 @@ class Window:
         self._learn_from_history()
 
     def _learn_from_history(self) -> None:
-        """Learn the size of the last request of an earlier run."""
+        """Learn the size of an earlier run's last request."""
         messages = self._talk.messages
         for at in range(len(messages) - 1, 0, -1):
             reply = messages[at]
@@ -54,11 +54,11 @@ class Window:
         return self._earlier.add_to(tools) if any(self._talk.shortened) else tools
 
     def answer(self, call: Call) -> Result | None:
-        """Return the result of a call that reads earlier results, or None for any other."""
+        """Return the result for a call reading earlier results, or None for any other."""
         return self._earlier.answer(call)
 
     def learn(self, sent: Sequence[Message], usage: Usage) -> None:
-        """Learn the real size of a request from the usage of its reply."""
+        """Learn a request's real size from its reply's usage."""
         self._tokens.learn(sent, usage)
 
     def overflow(self) -> None:
@@ -139,6 +139,6 @@ async def _summarize_what_fits(older: tuple[Message, ...], summarize: Summarize)
 _MIN_TURNS = 2
 """Fewer turns cannot be divided."""
 _MORE_AFTER_REFUSAL = 0.1
-"""The part of the window by which the history grows before a model that refused is asked again."""
+"""The window share by which the history grows before a refusing model is asked again."""
 _TARGET = 2 / 3
-"""The part of the threshold that is sent after the history was shortened."""
+"""The threshold share to send after shortening the history."""

@@ -1,1 +1,1 @@
-"""The loop of a run."""
+"""A run's loop."""

@@ -1,4 +1,4 @@
-"""The events of a run."""
+"""A run's events."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ CallEvent: TypeAlias = Requested | Asked | Started | Progressed | Yielded | Fini
 
 
 ModelEvent: TypeAlias = Delta | ArgsDelta | Restart | Reply
-"""A model sent a piece of text or of arguments, starts its reply again, or has completed it."""
+"""A model sent some text or arguments, starts its reply again, or has completed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class InnerEvent:
-    """An event of a sub-agent."""
+    """A sub-agent's event."""
 
     call_id: str
-    """The call that the sub-agent works for."""
+    """The call the sub-agent works for."""
     event: ModelEvent | CallEvent | InnerEvent
 
 
 RunEvent: TypeAlias = ModelEvent | ToolResults | InnerEvent
-"""An event of a run: pieces of a reply, then the reply, then the results of its calls."""
+"""A run's event: pieces of a reply, then the reply, then its calls' results."""
 OnEvent: TypeAlias = Callable[[RunEvent], None]
-"""A function that gets each event of a run. It must return quickly."""
+"""A listener for a run's events. It must return quickly."""

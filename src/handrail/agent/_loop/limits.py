@@ -1,4 +1,4 @@
-"""Limits of a run, and other reasons why it ends before the model is done."""
+"""Run limits, and other reasons for ending before the model is done."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ StoppedBy: TypeAlias = Literal["interrupted"] | LimitName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a run, from its prompt on. None means no limit.
+    """A run's limits, from its prompt on. None means no limit.
 
-    A run that is resumed without a prompt continues to count. A new prompt counts from zero.
+    A resumed run without a prompt continues to count. A new prompt counts from zero.
     """
 
     turns: int | None = 50
-    """Replies of the model."""
+    """Model replies."""
     calls: int | None = None
     """Tool calls."""
     tokens: int | None = None
@@ -31,7 +31,7 @@ class Limits:
     cost: Decimal | float | None = None
     """What the tokens cost, in US dollars or in the currency of ``prices``."""
     prices: Mapping[str, Price] | Price | None = None
-    """Your own prices in place of the known ones: by the name of a model, or one for all models."""
+    """Your own prices in place of the known ones: by a model's name, or one for all models."""
     seconds: float | None = None
     """Time since the run was started or last resumed."""
     last_word: bool = True
@@ -39,7 +39,7 @@ class Limits:
     tools, to answer with what it has."""
 
     def over(self, spent: Spent, before: Spent) -> LimitName | None:
-        """Return the limit that is reached, or None."""
+        """Return the reached limit, or None."""
         if self.turns is not None and spent.turns - before.turns >= self.turns:
             return "turns"
         if self.calls is not None and spent.calls - before.calls >= self.calls:
@@ -47,14 +47,14 @@ class Limits:
         return self.over_budget(spent, before)
 
     def over_budget(self, spent: Spent, before: Spent) -> LimitName | None:
-        """Return the limit of tokens or cost that is reached, or None."""
+        """Return the reached token or cost limit, or None."""
         tokens = spent.usage.total - before.usage.total
         if self.tokens is not None and tokens >= self.tokens:
             return "tokens"
         return "cost" if self.cost is not None and spent.cost - before.cost >= self.cost else None
 
     def describe(self, limit: LimitName) -> str:
-        """Return a message that a limit is reached."""
+        """Return the message for a reached limit."""
         if limit == "cost":
             return f"reached the cost limit of {self.cost}"
         number = getattr(self, limit)
@@ -63,12 +63,12 @@ class Limits:
 
 
 class CallBudget:
-    """The number of calls of one reply that can run."""
+    """How many calls can run in one reply."""
 
     def __init__(self, limits: Limits, calls_before: int) -> None:
         self._left = None if limits.calls is None else limits.calls - calls_before
         self.refused: set[str] = set()
-        """The ids of the calls over the limit."""
+        """The ids for calls over the limit."""
 
     def take(self, call_id: str, *, nothing_left: bool) -> bool:
         """Return whether a call can run, and count it."""

@@ -1,4 +1,4 @@
-"""Find the run that a call belongs to: a sub-agent works for it."""
+"""Find the run a call belongs to: a sub-agent works for it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from handrail.agent._loop.spending import Spending
 
 
 class LiveRun(Protocol):
-    """The part of a run that its sub-agents use."""
+    """The part of a run its sub-agents use."""
 
     talk: Conversation
     spending: Spending
 
     def emit(self, event: RunEvent) -> None:
-        """Tell the listener of an event."""
+        """Tell the listener about an event."""
         ...
 
 
@@ -25,13 +25,13 @@ _CURRENT: ContextVar[LiveRun | None] = ContextVar("handrail_run", default=None)
 
 
 def set_run(run: LiveRun | None) -> LiveRun | None:
-    """Make a run known to the calls that it starts. Returns the run that was known before."""
+    """Make a run known to the calls it starts. Returns the run known before."""
     outer = _CURRENT.get()
     _CURRENT.set(run)
     return outer
 
 
 def find_run(run_id: str) -> LiveRun | None:
-    """Return the run that this call belongs to. Inside its tools, other calls have another id."""
+    """Return the run this call belongs to. Inside its tools, other calls have another id."""
     run = _CURRENT.get()
     return run if run is not None and run.talk.run_id == run_id else None

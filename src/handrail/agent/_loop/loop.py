@@ -1,4 +1,4 @@
-"""The loop of a run: a model calls tools until it answers, needs approval or reaches a limit."""
+"""A run's loop: a model calls tools until it answers, needs approval or reaches a limit."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 class Loop(Generic[T]):
-    """Asks the model, runs the calls of its reply, and asks again."""
+    """Asks the model, runs its reply's calls, and asks again."""
 
     def __init__(
         self, settings: RunSettings[T], options: RunOptions, executor: Executor, state: RunState
@@ -85,7 +85,7 @@ class Loop(Generic[T]):
             self._turn.cancel()
 
     async def run(self) -> RunResult[T]:
-        """Run until the run ends. A ModelError has the state of the run."""
+        """Run until the run ends. A ModelError has the run's state."""
         outer = set_run(self)
         try:
             return await self._run_turns()
@@ -228,7 +228,7 @@ class Loop(Generic[T]):
             await self._make_request("none")
 
     async def _send(self, request: Request) -> Sequence[Result] | None:
-        """Return the results of the calls that ran, or None if there is no reply."""
+        """Return the results from calls, or None if there is no reply."""
         if self.stopped_by:  # perhaps before the request was prepared
             return None
         self._turn = turn = self._make_turn(str(self.talk.turns + 1), request.messages)
@@ -239,7 +239,7 @@ class Loop(Generic[T]):
         return await self._take_whole_reply(answer, turn, streamed)
 
     def _make_turn(self, number: str, messages: Iterable[Message]) -> Turn[Any]:
-        """Begin a turn. The model can call the tools that the messages have found."""
+        """Begin a turn. The model can call the tools the messages have found."""
         loaded = find_loaded_tools(messages) if self._executor.tools.has_deferred else ()
         options = self._options.for_turn
         return self._executor.turn(number, run=self.talk.run_id, loaded=loaded, **options)
@@ -253,7 +253,7 @@ class Loop(Generic[T]):
     async def _take_whole_reply(
         self, answer: Awaitable[Reply], turn: Turn[Any], streamed: StreamedReply
     ) -> Sequence[Result] | None:
-        """Return the results of the calls that ran, or None if there is no reply."""
+        """Return the results from calls, or None if there is no reply."""
         collected = await collect(await_any(answer), self.wait_for_model)
         reply = expect_reply(collected, cancelled=bool(self.stopped_by))
         if reply is None:
@@ -275,19 +275,19 @@ class Loop(Generic[T]):
         self._unanswered = all_calls = requests(reply)
         calls = [call for call in all_calls if type(call) is Call]
         if self._limit and not all_calls and reply.stop == "end":
-            reply = replace(reply, stop="other")  # the last word, and not the end of the work
+            reply = replace(reply, stop="other")  # the last word, but the work goes on
         self.talk.add_reply(reply, len(calls))
         self.spending.add(reply.usage, reply.model)
         self.emit(reply)
         return calls
 
     def emit(self, event: RunEvent) -> None:
-        """Tell the listener of an event."""
+        """Tell the listener about an event."""
         if self._options.on_event is not None:
             self._options.on_event(event)
 
     async def show(self, event: RunEvent) -> None:
-        """Tell the listener of an event, and let it show text: a stream may never wait."""
+        """Tell the listener about an event, and let it show text: a stream may never wait."""
         self.emit(event)
         if self._options.on_event is not None and isinstance(event, Delta):
             await checkpoint()
@@ -299,13 +299,13 @@ class Loop(Generic[T]):
         return self._budget.take(call.id, nothing_left=bool(self._limit))
 
     def _answer_own(self, call: Call) -> Result | None:
-        """Return the result of a final answer, or of a call that reads earlier results."""
+        """Return the result for a final answer, or for reading earlier results."""
         if (final := self._settings.final) is not None and call.name == final.name:
             return final.answer(call, self._unanswered)
         return None if self._window is None else self._window.answer(call)
 
     async def _finish_turn(self, ran: Sequence[Result], *, again: bool = False) -> None:
-        """Add a result for each call of the last reply: from the executor, or our own."""
+        """Add a result for each call in the last reply: from the executor, or our own."""
         results = {result.call_id: result for result in ran}
         complete = [
             results.get(call.id) or self._result_without_run(call, again=again)
@@ -315,7 +315,7 @@ class Loop(Generic[T]):
         await self.save()
 
     def _result_without_run(self, call: AnyCall, *, again: bool) -> Result:
-        """Return the result of a call that was not passed to the executor."""
+        """Return the result for a call not passed to the executor."""
         if isinstance(call, TruncatedCall):
             return unknown_result(call)
         if (own := self._answer_own(call)) is not None:
@@ -325,7 +325,7 @@ class Loop(Generic[T]):
         return unknown_result(call) if again else not_started_result(call)
 
     async def save(self) -> None:
-        """Save the state, if there is a function for that."""
+        """Save the state, if the run has a function to do so."""
         if self._settings.save is not None:
             await self._settings.save(self.talk.state)
 
@@ -349,7 +349,7 @@ class Loop(Generic[T]):
             self._attempts.count_calls(reply, None if final is None else final.name)
 
     async def _resume_waiting(self) -> None:
-        """Resume the pending calls that have an answer."""
+        """Resume answered pending calls."""
         if not self.stopped_by and any(one.pending for one in self.talk.waiting):
             resumed = Resumption(self._executor, self.talk, self._options)
             self._turn = resumed.turn
@@ -357,7 +357,7 @@ class Loop(Generic[T]):
             await self.save()
 
     async def _resume_reply(self, last: Message | None) -> None:
-        """Add results to a reply without any. Calls run again only if that is safe."""
+        """Add results to a reply without any. Calls run again only if safe."""
         calls_left = requests(last) if isinstance(last, Reply) else ()
         if not isinstance(last, Reply) or not calls_left:
             self._resume_idle(last)

@@ -22,7 +22,7 @@ from handrail.messages import (
 
 T = TypeVar("T")
 Waits: TypeAlias = Callable[[Callable[[], None]], None]
-"""Gets a function that cancels the model, when the model has to wait."""
+"""Gets a function for cancelling the model, when the model has to wait."""
 Show: TypeAlias = Callable[[Delta | ArgsDelta | Restart], None]
 """Gets each streamed piece."""
 _STOPS: tuple[str, ...] = get_args(Stop)
@@ -40,7 +40,7 @@ async def await_any(answer: Awaitable[T]) -> T:
 
 
 async def settle(value: T | Awaitable[T], wait: Waits) -> T | None:
-    """Return what a function of your application returned, awaited if it must be.
+    """Return your application's value, awaited if it must be.
 
     Returns None if the run was stopped in the meantime.
     """
@@ -101,7 +101,7 @@ async def run_within(
         group.start_soon(stop_later)
         try:
             done.append(await work())
-        except Exception as error:  # noqa: BLE001  raised below, outside of the group
+        except Exception as error:  # noqa: BLE001  raised below, outside the group
             failed.append(error)
         group.cancel_scope.cancel()
     if failed:

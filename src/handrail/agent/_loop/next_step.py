@@ -1,4 +1,4 @@
-"""Decide what follows a reply without calls: the end of the run, or another request."""
+"""Decide what follows a reply without calls: the run's end, or another request."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ NoAnswer: TypeAlias = Literal["truncated", "refused", "empty", "invalid"]
 
 
 class NextStep(NamedTuple):
-    """The step after a reply that has no calls."""
+    """The step after a reply without calls."""
 
     problem: NoAnswer | None = None
     """Why the reply is not an answer; None if it is one."""
     prompt: str | None = None
-    """A message that asks the model again; None if that does not help."""
+    """A message for asking the model again; None if hopeless."""
     detail: str = ""
-    """A description of the problem."""
+    """A problem description."""
 
 
 ANSWERED = NextStep()
@@ -34,7 +34,7 @@ _TRUNCATED = NextStep("truncated", detail="every reply reached the output limit"
 
 
 def find_next_step(reply: Reply) -> NextStep:
-    """Return what follows a reply without calls that is not paused."""
+    """Return the step after a complete reply without calls."""
     detail = reply.stop_detail
     match reply.stop:
         case "refused" | "overflow" | "unsupported":
@@ -53,7 +53,7 @@ def find_next_step(reply: Reply) -> NextStep:
 
 
 class Attempts:
-    """Counts replies in a row without an answer and without a complete call of another tool."""
+    """Counts replies in a row without an answer and without a complete call to another tool."""
 
     def __init__(self, retries: int) -> None:
         self._retries = retries
@@ -66,7 +66,7 @@ class Attempts:
         self._failed = 0
 
     def prompt_after(self, step: NextStep) -> str | None:
-        """Count a reply without calls. Return the message that asks the model again, or None."""
+        """Count a reply without calls. Return the message for asking again, or None."""
         if step.prompt is None or self._failed >= self._retries:
             self.ended = step
             return None
@@ -74,7 +74,7 @@ class Attempts:
         return step.prompt
 
     def count_calls(self, reply: Reply, final_name: str | None) -> None:
-        """Count a reply with calls of which none is a valid final answer."""
+        """Count a reply with calls, but no valid final answer."""
         calls = reply.calls
         if any(call.name != final_name for call in calls):
             self._failed = 0
@@ -85,7 +85,7 @@ class Attempts:
 
 
 def answer_text(messages: Sequence[Message]) -> str:
-    """Return the text of the last reply, with the replies before it that it continues."""
+    """Return the text of the last reply, with the replies it continues."""
     texts: list[str] = []
     at = max((at for at, one in enumerate(messages) if isinstance(one, Reply)), default=-1)
     while at >= 0:
@@ -97,7 +97,7 @@ def answer_text(messages: Sequence[Message]) -> str:
 
 
 def _continued_by(messages: Sequence[Message], at: int) -> int:
-    """Return the index of the reply that the reply at this index continues, or -1."""
+    """Return the index of the reply continued by this one, or -1."""
     if at and messages[at - 1] == _CONTINUE_PROMPT:
         at -= 1
     before = messages[at - 1] if at else None

@@ -1,4 +1,4 @@
-"""Record what a run did, so that another process can continue it: replies, and whole turns."""
+"""Record what a run did, so another process can continue it: replies, and whole turns."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from handrail.permissions import Ledger
 
 
 class Steps(Protocol):
-    """Records the replies and the turns of a run. For durable engines."""
+    """Records a run's replies and turns. For durable engines."""
 
     async def record(self, name: str, work: Callable[[], Awaitable[str]], /) -> str:
-        """Return the recorded text of a step, or do the work and record its text."""
+        """Return a step's recorded text, or do the work and record its text."""
         ...
 
 
 class Recorder(Protocol):
-    """Records what a run did, so that another process can continue it."""
+    """Records what a run did, so another process can continue it."""
 
     @property
     def claimant(self) -> str:
-        """The id of the execution, the same after a restart. It uses the approvals."""
+        """The execution's id, the same after a restart. It uses the approvals."""
         ...
 
     @property
     def known(self) -> dict[str, Result]:
-        """Results of the current turn that were recorded before a restart, by call id."""
+        """The current turn's results recorded before a restart, by call id."""
         ...
 
     @property
@@ -56,19 +56,19 @@ class Recorder(Protocol):
 
     @property
     def steps(self) -> Steps | None:
-        """Records replies and turns. None if a restart reads the states that the agent saves."""
+        """Records replies and turns. None if a restart reads the states the agent saves."""
         ...
 
     async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:
-        """Prepare to run the calls of a turn: fill ``known``.
+        """Prepare to run a turn's calls: fill ``known``.
 
-        With ``again``, the state of the run says that a former attempt may have begun them.
+        With ``again``, the run's state says a former attempt may have begun them.
         """
         ...
 
 
 def has_rows(recorder: Recorder | None) -> bool:
-    """Whether a recorder knows which calls of a saved reply have begun: it has a row of each."""
+    """Whether a recorder knows which calls in a saved reply have begun: each has a row."""
     return recorder is not None and recorder.steps is None
 
 
@@ -122,7 +122,7 @@ async def record_turn(
     *,
     again: bool = False,
 ) -> Sequence[Result]:
-    """Return the results of a turn's calls: recorded ones, or those of a run now."""
+    """Return a turn's results: recorded ones, or from running now."""
     if recorder is None:
         return await run()
     if recorder.steps is None:

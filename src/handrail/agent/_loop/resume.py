@@ -1,4 +1,4 @@
-"""Resume the pending calls that have an answer, in their original turn."""
+"""Resume answered pending calls, in their original turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from handrail.permissions import Pending
 
 
 class Resumption:
-    """The turn of the pending calls, and the calls that can run now."""
+    """The pending calls' turn, and the calls ready to run."""
 
     def __init__(self, executor: Executor, talk: Conversation, options: RunOptions) -> None:
         answers, waiting = talk.take_answers(), talk.waiting
@@ -39,7 +39,7 @@ class Resumption:
         self.turn.adopt(*[pending for pending in open_ if pending not in self._ready])
 
     async def results(self) -> tuple[Result, ...]:
-        """Run the calls that have an answer or need none. Return the results of all calls."""
+        """Run the calls with an answer or without a question. Return all results."""
         ran = await record_turn(self._recorder, self._talk, self.turn, self._run, again=True)
         new = {pending.id: result for pending, result in zip(self._ready, ran, strict=True)}
         return tuple(
@@ -53,5 +53,5 @@ class Resumption:
         return await self._executor.run_all((), turn=self.turn)
 
     def _current(self, pending: Pending) -> Pending:
-        """Remove finished calls from those that a call waits for. The state knows them all."""
+        """Remove finished calls from a call's waiting list. The state knows them all."""
         return replace(pending, after=tuple(key for key in pending.after if key in self._open))

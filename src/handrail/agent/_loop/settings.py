@@ -1,4 +1,4 @@
-"""The settings and the result of a run."""
+"""Run settings and results."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ Save: TypeAlias = Callable[[RunState], Awaitable[None]]
 
 
 SystemPrompt: TypeAlias = Callable[[RunState], str | Awaitable[str]]
-"""Returns the system prompt at the start of a run."""
+"""Returns the system prompt when a run starts."""
 Prepare: TypeAlias = Callable[[Request], Request | Awaitable[Request]]
-"""Returns the request to send instead of the given one, before each turn."""
+"""Returns the request to send in place of the given one, before each turn."""
 
 NO_ANSWERS: Mapping[str, Answer] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of one run."""
+    """One run's options."""
 
     answers: Mapping[str, Answer]
     on_event: OnEvent | None
     for_turn: Mapping[str, Any]
-    """Options of each turn: who the calls are for, what tools can use, who approves."""
+    """Options for each turn: who the calls are for, what tools can use, who approves."""
     parent: LiveRun | None
-    """The run that a sub-agent works for."""
+    """The run a sub-agent works for."""
     recorder: Recorder | None = None
     """Records the run for a durable engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings(Generic[T]):
-    """The settings that all runs of an agent share."""
+    """The settings shared by an agent's runs."""
 
     model: Model
     system: str | SystemPrompt
@@ -74,27 +74,27 @@ class RunSettings(Generic[T]):
 
 
 class RunResult(NamedTuple, Generic[T]):
-    """The outcome of a run. Pass ``state`` to ``Agent.resume`` to continue it."""
+    """A run's outcome. Pass ``state`` to ``Agent.resume`` to continue it."""
 
     stop_reason: StopReason
     state: RunState
     output: T | None = None
-    """The answer: of the agent's ``output`` type, or the text."""
+    """The answer, with the agent's ``output`` type, or the text."""
     stop_detail: str = ""
-    """More about the stop reason: the limit that was reached, the reason of the hook that stopped
+    """More about the stop reason: the limit reached, the reason of the hook that stopped
     the run, or what the provider says about a refusal."""
     limit: LimitName | None = None
-    """The name of the limit that was reached."""
+    """The reached limit's name."""
 
     @property
     def text(self) -> str:
-        """The text of the model's last reply since the prompt, with the parts that it continues."""
+        """The model's last reply as text, since the prompt, with the parts it continues."""
         said = self.state.turns > self.state.before.turns
         return answer_text(self.state.messages) if said else ""
 
     @property
     def questions(self) -> tuple[Pending, ...]:
-        """The requests that need a person, including those of sub-agents."""
+        """The requests for a person, including sub-agents' requests."""
         return self.state.questions
 
     def unwrap(self) -> T:

@@ -1,4 +1,4 @@
-"""Count the tokens and the cost of a run. Those of a sub-agent are its parent's, too."""
+"""Count a run's tokens and cost. A sub-agent's count for its parent, too."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from handrail.messages import NO_USAGE, Model, Price, Usage, model_names
 
 
 class UnknownPrice(ValueError):
-    """A run has a limit of cost, and a model whose price is not known."""
+    """A run has a cost limit, and a model with an unknown price."""
 
 
 class Reached(NamedTuple):
-    """A limit that is reached."""
+    """A reached limit."""
 
     name: LimitName
     detail: str
@@ -46,26 +46,26 @@ class _Account(NamedTuple):
 
 
 class Spending:
-    """Counts the tokens and the cost of one run. Raises UnknownPrice if it cannot."""
+    """Counts one run's tokens and cost. Raises UnknownPrice if it cannot."""
 
     def __init__(self, talk: Conversation, settings: _Settings, parent: _Parent | None) -> None:
         self.own = _Account(talk, settings.limits)
         above = None if parent is None else parent.spending
         self.parents: tuple[_Account, ...] = () if above is None else (above.own, *above.parents)
-        """The runs that this one works for."""
+        """The runs this one works for."""
         self._names = model_names(settings.model)
         for account in (self.own, *self.parents):
             check_price(account.limits, self._names)
 
     def add(self, usage: Usage, model: str = "") -> None:
-        """Count tokens of a model. By default, of the most expensive one that the run uses."""
+        """Count a model's tokens. By default, the most expensive model's."""
         if usage is NO_USAGE:
             return
         for account in (self.own, *self.parents):
             account.add(usage, model, self._names)
 
     def reached(self) -> Reached | None:
-        """Return the limit that is reached, of this run or of one that it works for."""
+        """Return the reached limit, its own or one it works under."""
         talk, limits = self.own
         name = limits.over(talk.spent, talk.before)
         if name is not None:
@@ -78,7 +78,7 @@ class Spending:
 
 
 def check_price(limits: Limits, names: Iterable[str]) -> None:
-    """Raise UnknownPrice if there is a limit of cost, and the price of a model is not known."""
+    """Raise UnknownPrice if there is a cost limit, and a model's price is unknown."""
     if limits.cost is None:
         return
     for name in names:

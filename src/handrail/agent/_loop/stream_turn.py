@@ -27,7 +27,7 @@ from handrail.messages import (
 
 
 class StreamLoop(Protocol):
-    """The part of the loop that a streamed turn uses."""
+    """The part of the loop a streamed turn uses."""
 
     talk: Conversation
     stopped_by: Any
@@ -45,7 +45,7 @@ class StreamLoop(Protocol):
         ...
 
     async def show(self, event: RunEvent) -> None:
-        """Tell the listener of an event, and let it run."""
+        """Tell the listener about an event, and let it run."""
         ...
 
     async def save(self) -> None:
@@ -67,7 +67,7 @@ class StreamTurn:
     async def take(
         self, pieces: AsyncIterator[StreamItem], recorder: Recorder | None
     ) -> Sequence[Result] | None:
-        """Return the results of the calls that ran, or None if there is no reply."""
+        """Return the results from calls, or None if there is no reply."""
         talk = self._loop.talk
         before, calls = talk.turns, self._calls_in(pieces)
         try:
@@ -83,7 +83,7 @@ class StreamTurn:
         return None if talk.turns == before else ran
 
     async def _calls_in(self, pieces: AsyncIterator[StreamItem]) -> AsyncGenerator[Call]:
-        """Yield each call of a reply when it is complete. Calls that only read start immediately.
+        """Yield each complete call in a reply. Calls that only read start immediately.
 
         The reply is added and saved before the other calls start.
         """
@@ -105,7 +105,7 @@ class StreamTurn:
                 yield call
 
     async def _receive(self, piece: object) -> Reply | None:
-        """Receive a piece of text, or the reply that ends the stream."""
+        """Receive some text, or the reply ending the stream."""
         if isinstance(piece, Delta | ArgsDelta | Restart):
             self._streamed.add_piece(piece)
             await self._loop.show(piece)
@@ -115,7 +115,7 @@ class StreamTurn:
         return expect_reply(piece, cancelled=bool(self._loop.stopped_by))
 
     async def _take_reply(self, reply: Reply) -> Sequence[Call]:
-        """Add and save the reply. Early calls that it does not have are cancelled."""
+        """Add and save the reply. Early calls it does not have are cancelled."""
         if unmatched := self._streamed.early:
             self._turn.cancel(*[call.id for call in unmatched])
         calls = self._loop.add_reply(reply)
@@ -123,7 +123,7 @@ class StreamTurn:
         return calls
 
     def _discard(self, ran: Sequence[Result]) -> None:
-        """Record the early calls that are in no reply. Only calls that read can have started."""
+        """Record the early calls in no reply. Only calls that read can have started."""
         if early := self._streamed.early:
             executor, results = self._executor, {result.call_id: result for result in ran}
             found = [(call, find_called(call, executor)) for call in early if call.id in results]

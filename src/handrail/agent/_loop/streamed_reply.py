@@ -1,4 +1,4 @@
-"""Match the calls that a stream sends early with the calls of its reply, and time the reply."""
+"""Match the calls a stream sends early with the calls of its reply, and time the reply."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _AnyCall = TypeVar("_AnyCall", bound=Call | TruncatedCall)
 
 
 class StreamedReply:
-    """The text and the calls of a stream. Each call gets a separate id. Make it before you ask.
+    """A stream's text and calls. Each call gets a separate id. Make it before you ask.
 
     A stream may send calls in another order than its reply, or leave some out. It may also send
-    calls that the reply does not have: those of a model that failed and was replaced by another.
+    calls the reply does not have: they came from a failed model, before its replacement.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class StreamedReply:
         self._began = perf_counter()
 
     def add_piece(self, piece: Delta | ArgsDelta | Restart) -> None:
-        """Add a piece of text from the stream. If the reply starts again, its text does too.
+        """Add text from the stream. If the reply starts again, its text does too.
 
         The calls before that may have started, but the reply may use their ids for other calls.
         """
@@ -50,9 +50,9 @@ class StreamedReply:
         return tuple([call for _, call in self._early])
 
     def partial(self) -> Reply | None:
-        """Return what was received of a reply that was interrupted, or None if it is nothing.
+        """Return the received part of an interrupted reply, or None.
 
-        Its calls have separate ids already. After that, only those that it does not have are
+        Its calls have separate ids already. After that, only those it lacks are
         early calls.
         """
         text = [Text("".join(self._texts))] if self._texts else []
@@ -63,9 +63,9 @@ class StreamedReply:
     def match(self, reply: Reply) -> Reply:
         """Return the reply with the early calls in it, and with its seconds.
 
-        After that, only those that it does not have are early calls. Raises ModelError if a call of
+        After that, only those it lacks are early calls. Raises ModelError if a call of
         the reply differs from the early call with the same id, which may have started. A refused
-        reply has no calls: the provider rejects all of it.
+        reply has no calls: the provider rejects it whole.
         """
         reply = self._timed(reply)
         if reply.stop == "refused":
@@ -86,7 +86,7 @@ class StreamedReply:
         return replace(reply, seconds=perf_counter() - self._began)
 
     def _find_early(self, reply: Reply) -> dict[int, Call]:
-        """Take the early calls of a reply, by their positions in it.
+        """Take a reply's early calls, by their positions in it.
 
         If several calls have the same id, those with the same arguments belong together.
         """
@@ -117,7 +117,7 @@ def _is_equal(part: object, early_id: str, early: Call) -> bool:
 
 
 def _expect_same(part: object, early: Call) -> None:
-    """Raise ModelError if a complete call differs from the one that may have started."""
+    """Raise ModelError if a complete call differs from the started one."""
     if not isinstance(part, Call):
         return
     if part == early:
@@ -130,7 +130,7 @@ def _expect_same(part: object, early: Call) -> None:
 
 
 def _plain_args(call: Call) -> object:
-    """Return the arguments of a call as JSON values, or as text if they are none."""
+    """Return a call's arguments as JSON values, or as text if they are none."""
     if not isinstance(call.args, str):
         return dict(call.args)
     try:

@@ -1,4 +1,4 @@
-"""Ask the model for a summary of the conversation."""
+"""Ask the model to summarize the conversation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Spender(Protocol):
 
 
 async def ask_for_summary(run: _Spender, model: Model, request: Request) -> str:
-    """Return the summary that a request asks for. The tools stay, so that a cache is used."""
+    """Return the summary a request asks for. The tools stay, so a cache is used."""
     reply = await ask(model, request, run.wait_for_model)
     if reply is None:
         return ""

@@ -1,4 +1,4 @@
-"""The typed final answer of a run: a tool whose argument is the answer. Its call ends the run."""
+"""A run's typed final answer: a tool whose argument is the answer. Its call ends the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME = "final_answer"
 
 
 class FinalAnswer(Generic[T]):
-    """The tool that takes the final answer, validated like any other argument."""
+    """The tool for the final answer, validated like any other argument."""
 
     def __init__(self, type_: type[T]) -> None:
         def final_answer(answer: Any) -> None: ...
@@ -34,19 +34,19 @@ class FinalAnswer(Generic[T]):
         return Toolset(*tools, self._tool)
 
     def accept(self, call: Call) -> tuple[tuple[T] | None, Result]:
-        """Return the answer in a tuple, or None if it is invalid; and the result of the call."""
+        """Return the answer in a tuple, or None if it is invalid; and the call's result."""
         args = self._tool.parse(call.args)
         if isinstance(args, Args):
             return (args.values["answer"],), Result(call.id, "Answer accepted.")
         return None, Result.fail(call.id, args.kind, args.message)
 
     def find(self, reply: Reply) -> tuple[T] | None:
-        """Return the first valid answer of a reply in a tuple, or None if it has none."""
+        """Return a reply's first valid answer in a tuple, or None if it has none."""
         answers = [self.accept(call)[0] for call in reply.calls if call.name == self.name]
         return next((answer for answer in answers if answer is not None), None)
 
     def answer(self, call: Call, calls: Sequence[AnyCall]) -> Result:
-        """Return the result of one of the calls of a reply. The first valid answer is used."""
+        """Return the result for one call in a reply. The first valid answer is used."""
         answer, result = self.accept(call)
         answers = [one for one in calls if type(one) is Call and one.name == self.name]
         valid = (one.id for one in answers if self.accept(one)[0] is not None)
@@ -56,7 +56,7 @@ class FinalAnswer(Generic[T]):
 
 
 def read_answer(final: FinalAnswer[T] | None, state: RunState) -> T | None:
-    """Return the answer in the last reply of a state: of the type, or its text. None without."""
+    """Return a state's last answer: typed, or as text. None without."""
     replies = [message for message in state.messages if isinstance(message, Reply)]
     if final is None:
         return cast("T", answer_text(state.messages)) or None

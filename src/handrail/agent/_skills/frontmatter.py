@@ -24,14 +24,14 @@ _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
 class Frontmatter(NamedTuple):
-    """The fields of front matter, and messages about errors in it."""
+    """Front matter fields, and messages about errors in them."""
 
     fields: Mapping[str, Field]
     problems: tuple[str, ...] = ()
 
 
 def read_frontmatter(head: str) -> Frontmatter:
-    """Read front matter that starts at the first line of its file. Problems name the lines."""
+    """Read front matter at the beginning of its file. Problems name the lines."""
     fields, problems = _read_whole(head)
     if len(fields) > MAX_FIELDS:
         problems = (*problems, f"more than {MAX_FIELDS} keys; the others are ignored")

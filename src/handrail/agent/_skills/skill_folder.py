@@ -1,4 +1,4 @@
-"""The folder of a skill: its ``SKILL.md``, its other files, and the content that is trusted."""
+"""A skill's folder: its ``SKILL.md``, its other files, and the trusted content."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from handrail.agent._found_files import FolderReader, NotRead
 
 SKILL_FILE = "SKILL.md"
 MAX_SKILL_FILE_BYTES = 262_144
-"""Bytes of a ``SKILL.md``."""
+"""Bytes in a ``SKILL.md``."""
 MAX_HEAD_CHARS = 65_536
-"""Characters of front matter. Parsing it takes less than a second."""
+"""Front matter characters. Parsing it takes less than a second."""
 MAX_FILES = 500
-"""Files and folders of a skill."""
+"""A skill's files and folders."""
 MAX_DEPTH = 6
 MAX_FOLDER_BYTES = 16 * 1024 * 1024
-"""Bytes of all files of a skill."""
+"""Bytes in all files of a skill."""
 SKIPPED_FOLDERS = frozenset((".git", ".venv", "__pycache__", "node_modules"))
-"""Folders that other programs write to. Their files are neither listed nor read."""
+"""Folders other programs write to. Their files are neither listed nor read."""
 
 
 class TooLarge(NotRead):
@@ -29,19 +29,19 @@ class TooLarge(NotRead):
 
 
 class SkillFolder(NamedTuple):
-    """The content of a skill's folder."""
+    """A skill folder's content."""
 
     skill: bytes
-    """The content of its ``SKILL.md``."""
+    """Its ``SKILL.md``, as text."""
     files: Mapping[str, str]
-    """Digests of the other files, by path in the folder. It has no links that are not followed."""
+    """Digests of the other files, by path in the folder. It has only followed links."""
     record: bytes
-    """The content that is trusted: a digest line for each other file, then ``SKILL.md``."""
+    """The trusted content: a digest line for each other file, then ``SKILL.md``."""
     size: int
 
 
 class SkillText(NamedTuple):
-    """The parts of a ``SKILL.md``."""
+    """A ``SKILL.md`` in parts."""
 
     head: str
     """The front matter, from the first line of the file."""
@@ -59,7 +59,7 @@ _HEAD_END = re.compile(r"^(?:---|\.\.\.)\s*?$", re.MULTILINE)
 class _SkillFile(NamedTuple):
     name: str
     data: bytes | None
-    """None if it is not a regular file, or a link that is not followed."""
+    """None if it is not a regular file, or an unfollowed link."""
 
 
 def read_skill_folder(
@@ -102,7 +102,7 @@ def split_skill(text: str) -> SkillText:
 
 
 def first_paragraph(body: str) -> str:
-    """Return the first paragraph of prose; without one, the first heading."""
+    """Return the first prose paragraph; without one, the first heading."""
     prose = "\n".join("" if line.startswith("#") else line for line in body.split("\n"))
     blocks = (block.strip() for block in _EMPTY_LINE.split(prose))
     first = next((block for block in blocks if block and not _NO_PROSE.match(block)), "")
@@ -110,14 +110,14 @@ def first_paragraph(body: str) -> str:
 
 
 def file_digest(data: bytes) -> str:
-    """Return the digest of a file."""
+    """Return a file's digest."""
     return hashlib.sha256(data).hexdigest()
 
 
 def _walk(
     reader: FolderReader, path: str, inner: str, above: tuple[str, ...]
 ) -> Iterator[_SkillFile]:
-    """Yield the files of a skill, and its folders, whose names end with a slash."""
+    """Yield a skill's files, and its folders, whose names end with a slash."""
     real = reader.locate(path)
     if real in above:
         return  # a link to a folder that contains it

@@ -24,7 +24,7 @@ from handrail.agent._skills.skill_folder import (
 from handrail.agent._tagged_text import to_one_line, wrap_in_tag
 
 MAX_FILE_BYTES = 262_144
-"""Bytes of a file that the tool shows."""
+"""Bytes of a file the tool shows."""
 _MAX_RESULT_CHARS = 100_000
 _MAX_NAMED_FILES = 20
 _FILES = (
@@ -34,7 +34,7 @@ _FILES = (
 
 
 class SkillSource(NamedTuple):
-    """The location of a skill, and the trust check. The user's own skills have none."""
+    """A skill's location, and the trust check. The user's own skills have none."""
 
     reader: FolderReader
     path: str
@@ -66,7 +66,7 @@ def skill_tool(sources: Mapping[str, SkillSource]) -> Toolset:
 
         Args:
             name: Name of the skill.
-            file: A file that the skill lists, to read it. Omit to load the instructions.
+            file: A file the skill lists, to read it. Omit to load the instructions.
         """
         source = sources[name]
         try:
@@ -88,7 +88,7 @@ def skill_tool(sources: Mapping[str, SkillSource]) -> Toolset:
 
 
 def literal_type(names: Iterable[str]) -> Any:
-    """Return the type of a parameter that is one of these names."""
+    """Return a parameter type accepting these names."""
     return cast("Any", Literal)[tuple(names)]
 
 
@@ -113,7 +113,7 @@ def _format_body(name: str, source: SkillSource, folder: SkillFolder) -> str:
 
 
 def _format_file(name: str, source: SkillSource, folder: SkillFolder, file: str) -> str:
-    """Format one of the skill's files. The text that a model sends is never used as a path."""
+    """Format one of the skill's files. The text a model sends is never used as a path."""
     path = _files_by_display_name(folder.files).get(file)
     if path is None:
         names = list(_files_by_display_name(folder.files))[:_MAX_NAMED_FILES]
@@ -130,5 +130,5 @@ def _format_file(name: str, source: SkillSource, folder: SkillFolder, file: str)
 
 
 def _files_by_display_name(files: Iterable[str]) -> dict[str, str]:
-    """Map the displayed name of each file to its path. A model can send only what it sees."""
+    """Map each file's displayed name to its path. A model can send only what it sees."""
     return {to_one_line(file, MAX_PATH_CHARS): file for file in files}

@@ -46,15 +46,15 @@ from handrail.agent._tagged_text import has_tags, to_one_line
 MAX_DEPTH = 4
 """How deep in a location a skill can be."""
 MAX_FOLDERS = 2_000
-"""Folders of one location that are searched."""
+"""Folders searched in one location."""
 MAX_SKILLS = 250
-"""Skills of one location, and in the catalog. Some providers do not accept longer enums."""
+"""Skills in one location, and in the catalog. Some providers do not accept longer enums."""
 MAX_LOCATION_BYTES = 256 * 1024 * 1024
-"""Bytes of all files of all skills in one location."""
+"""Bytes in all skill files in one location."""
 MAX_NAME_CHARS = 64
 MAX_DESCRIPTION_CHARS = 1_024
 MAX_CATALOG_CHARS = 32_000
-"""Characters of all descriptions together. If there are more, each one is truncated."""
+"""Characters in all descriptions together. If there are more, each one is truncated."""
 
 _HEAD = (
     "Skills are instructions for specific kinds of tasks. If a task matches one of these "
@@ -74,20 +74,20 @@ class Skill:
     """Relative to the workspace; for one of the user's own skills, absolute and without links."""
     from_user: bool
     fields: Mapping[str, Field]
-    """All fields of the front matter, including unknown keys. They grant no permissions."""
+    """All front matter fields, including unknown keys. They grant no permissions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skills:
-    """The skills that were found, and notices for the user."""
+    """The found skills, and notices for the user."""
 
     skills: tuple[Skill, ...] = ()
     catalog: str = ""
-    """The list of skills for the system prompt, or empty if there are none."""
+    """The skill list for the system prompt, or empty if there are none."""
     tools: Toolset = field(default_factory=Toolset)
-    """The tool that loads a skill, or empty if there are none."""
+    """The tool for loading a skill, or empty if there are none."""
     untrusted: tuple[Untrusted, ...] = ()
-    """Skills that were ignored because the user has not trusted their current content."""
+    """Skills ignored because the user has not trusted their current content."""
     notices: tuple[Notice, ...] = ()
 
 
@@ -98,16 +98,16 @@ def find_skills(
     folders: Sequence[str] = (".agents/skills", ".claude/skills"),
     user: Sequence[AnyPath] = (),
 ) -> Skills:
-    """Find the skills of a workspace and of the user.
+    """Find the workspace's and the user's skills.
 
     If two skills have the same name, the workspace's is used before the user's, and an earlier
     folder's before a later one's.
 
     Args:
         root: The workspace, if there is one.
-        trusted: Whether the user trusts this content of this skill. Other skills of the workspace
+        trusted: Whether the user trusts this skill's content. Other skills in the workspace
             are ignored.
-        folders: Folders in the workspace that contain skills.
+        folders: Workspace folders with skills.
         user: Folders with the user's own skills, such as ``~/.agents/skills``. They need no trust.
     """
     search = _SkillSearch()
@@ -122,7 +122,7 @@ def find_skills(
 
 
 class _LimitReached(NotRead):
-    """The other skills of a location are skipped. The message says why."""
+    """A location's other skills are skipped. The message says why."""
 
 
 @dataclass(slots=True)
@@ -176,7 +176,7 @@ class _SkillSearch:
     def _sources_in(
         self, source: SkillSource, depth: int, budget: _SearchBudget
     ) -> Iterator[SkillSource]:
-        """Yield the folders that are skills. Their subfolders are not searched."""
+        """Yield the skill folders. Their subfolders are not searched."""
         reader, path, _ = source
         if (real := reader.locate(path)) in self._searched:
             return
@@ -217,7 +217,7 @@ class _SkillSearch:
             self._add_if_trusted(source, folder)
         except NotRead as reason:
             if isinstance(reason, TooLarge):
-                budget.spend(MAX_FOLDER_BYTES)  # that much of it was read
+                budget.spend(MAX_FOLDER_BYTES)  # read so far
             self._notify(source, "skipped", str(reason))
 
     def _add_if_trusted(self, source: SkillSource, folder: SkillFolder) -> None:

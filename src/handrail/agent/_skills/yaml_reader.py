@@ -1,7 +1,7 @@
 """Read YAML as text, lists and maps. Only this module imports PyYAML.
 
 It uses only PyYAML's parser, which builds no objects. Every scalar stays text, whatever type YAML
-would give it. A file cannot name a type or refer to another part of the file.
+would give it. A file cannot name a type or refer to other places in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PARSE: Callable[[str, type[yaml.SafeLoader]], Iterator[yaml.Event]] = vars(yaml
 
 
 class NotYaml(Exception):
-    """A text is not valid YAML, or uses features that are not allowed. Lines start at 0."""
+    """A text is not valid YAML, or uses forbidden features. Lines start at 0."""
 
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)
@@ -29,7 +29,7 @@ class NotYaml(Exception):
 
 
 def read_yaml(text: str) -> Field:
-    """Read one document. Raises NotYaml, also for features that are not allowed."""
+    """Read one document. Raises NotYaml, also for forbidden features."""
     try:
         events = _PARSE(text, yaml.SafeLoader)
         next(events)  # the stream begins

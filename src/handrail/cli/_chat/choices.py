@@ -18,6 +18,7 @@ from handrail.messages import Message, Prompt
 
 _MAX_RUNS = 100
 _MAX_WORDS_CELLS = 50
+_MAX_BRANCH_CELLS = 20
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
@@ -38,8 +39,8 @@ def _runs(chat: Conversation) -> Iterator[Choice]:
     for run in other_runs(chat)[:_MAX_RUNS]:
         about = run.about
         words = one_line(about["prompt"], _MAX_WORDS_CELLS) or "no message"
-        branch = [str(about["branch"])] if about.get("branch") else []
-        more = ", ".join([*branch, say_standing(run.standing)])
+        branch = one_line(str(about.get("branch", "")), _MAX_BRANCH_CELLS)
+        more = ", ".join(filter(None, (branch, say_standing(run.standing))))
         yield Choice(run.id, f"{format_age(about['began']):>7}  {words}", more)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import click
 
 from handrail._support import is_list, is_table
+from handrail._support.git_settings import find_branch
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import KNOWN, runs_folder
 from handrail.runs import JournalError, RunBusy, RunStore, open_runs
@@ -328,6 +329,7 @@ def new_run(
         "at": time.time(),
         "handrail": VERSION,
         "workspace": str(workspace),
+        "branch": find_branch(str(workspace)),
         "prompt": prompt[:MAX_PROMPT_CHARS],
         "began": now(),
         "command": command,

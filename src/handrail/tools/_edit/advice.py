@@ -1,4 +1,4 @@
-"""Texts for the model about edits that were not applied, or matched only approximately."""
+"""Texts for the model about rejected edits and approximate matches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EMPTY = (
 )
 SAME = "old_string and new_string are the same: nothing would change."
 _MAX_LISTED_LINES = 20
-"""Line numbers that are listed."""
+"""Line numbers listed."""
 _BACKSLASHED = re.compile(r"\\([nt\"'\\])")
 _MIN_SURE_SCORE = 0.75
 """The similarity from which the closest text is shown even if new_string is in the file."""
@@ -39,8 +39,8 @@ class NoMatch:
     Attributes:
         reason: The reason in one word.
         message: The text for the model.
-        edit: The number of the edit that failed, from 1.
-        lines: The lines concerned, from 1: all locations, or the first and last line of one.
+        edit: The failed edit's number, from 1.
+        lines: The lines concerned, from 1: all locations, or one location's first and last line.
     """
 
     reason: Reason
@@ -50,7 +50,7 @@ class NoMatch:
 
 
 def number_failure(failure: NoMatch, number: int, count: int) -> NoMatch:
-    """Add the number of the edit if there are several."""
+    """Add the edit's number if there are several."""
     if count == 1:
         return failure
     message = f"Edit {number} of {count} failed, so none was applied. {failure.message}"
@@ -89,7 +89,7 @@ def explain_same(spans: Sequence[EditSpan]) -> NoMatch:
 
 
 def explain_nested(lines: Lines, at: int, edit: TextEdit) -> NoMatch:
-    """Explain that old_string occurs only as a part of new_string."""
+    """Explain that old_string occurs only inside new_string."""
     first = lines.text.count(lines.mark, 0, at) + 1
     last = first + edit.new.removesuffix(lines.mark).count(lines.mark)
     message = (
@@ -100,7 +100,7 @@ def explain_nested(lines: Lines, at: int, edit: TextEdit) -> NoMatch:
 
 
 def explain_torn(spans: Sequence[EditSpan]) -> NoMatch:
-    """Explain that the text may start or end in the middle of a character."""
+    """Explain that the text may start or end inside a character."""
     line = spans[0].line + 1
     message = (
         f"The text at line {line} starts or ends next to a byte that is not UTF-8, perhaps inside "
@@ -165,7 +165,7 @@ def explain_absent(lines: Lines, edit: TextEdit) -> NoMatch:
 
 
 def _explain_escapes(lines: Lines, edit: TextEdit) -> NoMatch | None:
-    """Explain where the text is if one level of escaping is removed."""
+    """Explain where the text is without one escaping level."""
     plain = {
         unescape(edit.old): "&lt; for <",
         _BACKSLASHED.sub(_unescape, edit.old): "\\n for a line break",
@@ -207,14 +207,14 @@ def _find_new_text(
 
 
 def _has_removed_line(edit: TextEdit, close: NearestPlace) -> bool:
-    """Return whether the closest text has a line that the edit would remove."""
+    """Return whether the closest text has a line the edit would remove."""
     new = {line.strip() for line in edit.new.splitlines()}
     old = {line.strip() for line in edit.old.splitlines()}
     return any(row.theirs.strip() in old - new for row in close.rows if row.line >= 0)
 
 
 def describe_tolerance(how: frozenset[How]) -> str:
-    """Return a note about an edit that matched only approximately; empty for an exact match."""
+    """Return a note about an approximate match; empty for an exact match."""
     notes = list[str]()
     if spacing := how & {"indentation", "trailing whitespace"}:
         notes.append(f"old_string differed in {_join_words(spacing)}; the file's was kept.")

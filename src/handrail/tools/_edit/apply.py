@@ -1,4 +1,4 @@
-"""Applies edits to the bytes of a file, only at unambiguous locations.
+"""Applies edits to a file's bytes, only at unambiguous locations.
 
 An edit is applied where the file has its old text. Without an exact match, whitespace, line
 endings and look-alikes may differ if that gives one location. Otherwise the result explains what
@@ -43,17 +43,17 @@ _STRICT = frozenset[How](("line endings",))
 """The only differences allowed when a text is replaced everywhere."""
 _ANY_TEXT = decode_text(b"")
 _TRAILS = range(0x30, 0x7F)
-"""ASCII that can be the second half of a character in a two-byte encoding."""
+"""ASCII for second halves in two-byte encodings."""
 _HIGH_HALVES = range(0xDCA1, 0xDD00)
-"""Invalid bytes from A1 on: with these, both halves of a two-byte character are high."""
+"""Invalid bytes from A1 on: with these, both bytes in a two-byte character are high."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedEdit:
-    """The effect of one edit.
+    """One edit's effect.
 
     Attributes:
-        lines: The first and the last line of each location, from 1, in the new content.
+        lines: Each location's first and last line, from 1, in the new content.
         how: The differences between old_string and the file; empty for an exact match.
         note: A note for the model about them; empty for an exact match.
     """
@@ -65,14 +65,14 @@ class AppliedEdit:
 
 @dataclass(frozen=True, slots=True)
 class EditedContent:
-    """The new content of a file, and the effect of each edit."""
+    """A file's new content, and each edit's effect."""
 
     data: bytes
     changes: tuple[AppliedEdit, ...]
 
 
 def apply_edits(data: bytes, edits: Sequence[TextEdit]) -> EditedContent | NoMatch:
-    """Apply edits one after the other; all of them or none."""
+    """Apply edits one after the other; all or none."""
     if media(data) != "text":
         return NoMatch("binary", BINARY)
     file = decode_text(data)
@@ -93,7 +93,7 @@ def apply_edits(data: bytes, edits: Sequence[TextEdit]) -> EditedContent | NoMat
 
 
 def _find_spans(file: DecodedText, edit: TextEdit) -> list[EditSpan] | NoMatch:
-    """Return the locations of one edit in order, or why there are none."""
+    """Return one edit's locations in order, or why there are none."""
     refused = _check_edit(file, edit)
     if refused:
         return refused
@@ -138,7 +138,7 @@ def _check_edit(file: DecodedText, edit: TextEdit) -> NoMatch | None:
 
 
 def _choose_spans(lines: Lines, spans: list[EditSpan], edit: TextEdit) -> list[EditSpan]:
-    """Prefer one exact match to others that differ in line endings, and drop overlaps."""
+    """Prefer one exact match to others with different line endings, and drop overlaps."""
     spans = [
         replace(span, how=frozenset())
         if span.how and lines.text[span.start : span.end] == edit.old
@@ -156,13 +156,13 @@ def _choose_spans(lines: Lines, spans: list[EditSpan], edit: TextEdit) -> list[E
 
 
 def _find_around(text: str, start: int, edit: TextEdit) -> int | None:
-    """Return where the new text is if the match is a part of it: it was replaced before."""
+    """Return where the new text is if it contains the match: it was replaced before."""
     before = (start - at for at in find_starts(edit.new, edit.old) if at <= start)
     return next((at for at in before if text.startswith(edit.new, at)), None)
 
 
 def _may_tear(file: DecodedText, at: int) -> bool:
-    """Return whether a position may be inside a character of an unknown encoding."""
+    """Return whether a position may be inside a character in an unknown encoding."""
     before, after = file.text[at - 1 : at], file.text[at : at + 1]
     if not file.escapes or not "\udc80" <= before <= "\udcff":
         return False
@@ -188,7 +188,7 @@ def _splice(file: DecodedText, body: bytes, spans: Sequence[EditSpan]) -> tuple[
 
 
 def _report_edit(lines: Lines, spans: Sequence[EditSpan]) -> AppliedEdit:
-    """Return the effect of an edit, in line numbers of the new text."""
+    """Return an edit's effect, in the new text's line numbers."""
     places = list[tuple[int, int]]()
     more = 0
     for span in spans:
@@ -200,7 +200,7 @@ def _report_edit(lines: Lines, spans: Sequence[EditSpan]) -> AppliedEdit:
 
 
 def _shift(change: AppliedEdit, lines: Lines, spans: Sequence[EditSpan]) -> AppliedEdit:
-    """Return an earlier change with the line numbers of the latest text."""
+    """Return an earlier change with the latest text's line numbers."""
     growths = [(span.line + 1, _growth(lines, span)) for span in spans]
 
     def shift_line(line: int) -> int:

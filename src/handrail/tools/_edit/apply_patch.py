@@ -1,4 +1,4 @@
-"""The apply_patch tool: changes several files with one patch, all of them or none."""
+"""The apply_patch tool: changes several files with one patch, all or none."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from handrail.tools._files.undo import FileEdit
 from handrail.tools._files.workspace import Workspace
 
 _MAX_PLACES = 5
-"""Places that are listed."""
+"""Places listed."""
 _WORDS = {"old_string": "its old text", "new_string": "its new text"}
-"""The words of edit, and what they are in a patch."""
+"""Words for edits, and their patch equivalents."""
 _INVALID = Access(READ, "patch:invalid")
 """What a call touches whose patch cannot be parsed: nothing. It fails when it runs."""
 
 
 class _Step(NamedTuple):
-    """One file that a patch writes or deletes."""
+    """One file a patch writes or deletes."""
 
     path: str
     real: str
@@ -43,7 +43,7 @@ class _Step(NamedTuple):
 
 
 def apply_patch(workspace: Workspace) -> Tool[..., Any]:
-    """Make a tool that applies patches in the format V4A to the files of a workspace."""
+    """Make a tool that applies patches in the format V4A to a workspace's files."""
 
     def touches(input: str) -> tuple[Access, ...]:  # noqa: A002  as models know it
         try:
@@ -76,7 +76,7 @@ def apply_patch(workspace: Workspace) -> Tool[..., Any]:
 
         Args:
             input: The whole patch.
-            context: The context of the call.
+            context: The call's context.
         """
         steps = _plan(workspace, input)
         for step in steps:  # each is compared again before it is written
@@ -90,7 +90,7 @@ def apply_patch(workspace: Workspace) -> Tool[..., Any]:
 
 
 def _preview(workspace: Workspace, text: str, key: str) -> list[FileChange] | str:
-    """Return the exact changes that a call would make."""
+    """Return the exact changes a call would make."""
     try:
         steps = _plan(workspace, text)
     except (ToolFailed, Refused) as error:
@@ -181,7 +181,7 @@ def _explain(failure: NoMatch) -> str:
 
 
 def _find_anchor(lines: Sequence[str], anchor: str, at: int) -> int:
-    """Return the number of the line after an anchor, from 0. Whole lines come first."""
+    """Return the line number after an anchor, from 0. Whole lines come first."""
     rest = [line.strip() for line in lines[at:]]
     whole = (n for n, line in enumerate(rest) if line == anchor)
     begins = (n for n, line in enumerate(rest) if line.startswith(anchor))

@@ -1,4 +1,4 @@
-"""Applies edits to the source of a notebook's cells, and adds cells; all other bytes stay."""
+"""Applies edits to notebook cell sources, and adds cells; all other bytes stay."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_SOURCE = (
     "it, then the line that starts the new cell."
 )
 _STARTS_CELL = re.compile(r"\[(?:new cell|cell \d+), (code|markdown|raw)(?:, id [\w-]+)?\]\s*")
-"""A line of a new source that starts a cell: as the tool describes it, or as ``read`` shows it."""
+"""A new source line starting a cell: as the tool describes it, or as ``read`` shows it."""
 _MAX_NAMED_CELLS = 10
 _MARKS = range(0xF0000, 0xFFFFE)
 """Characters for private use."""
@@ -40,7 +40,7 @@ _Edited: TypeAlias = tuple[Sequence[str], Sequence[AppliedEdit]]
 
 
 def edit_file(name: str, data: bytes, edits: Sequence[TextEdit]) -> EditedContent | NoMatch:
-    """Apply edits to a file; if it is a notebook, to the source of its cells."""
+    """Apply edits to a file; if it is a notebook, to its cell sources."""
     file = decode_text(data)
     cells = find_cells(name, file.text) if file.encoding == "utf-8" else []
     texts = [*(cell.source for cell in cells), *(edit.old + edit.new for edit in edits)]
@@ -74,7 +74,7 @@ def _edit_cells(
 
 
 def _split_cell(cell: Cell, source: str) -> list[CellText]:
-    """Return a cell with its new source, and the cells that new lines in it start."""
+    """Return a cell with its new source, and the cells started by its new lines."""
     known = set(cell.source.split("\n"))
     found = [(cell.kind, list[str]())]
     for line in source.split("\n"):
@@ -87,7 +87,7 @@ def _split_cell(cell: Cell, source: str) -> list[CellText]:
 
 
 def _write_cells(text: str, cell: Cell, several: Sequence[CellText]) -> str:
-    """Return the JSON of a cell with another source, and of the new cells below it."""
+    """Return a cell's JSON with another source, and the JSON of new cells below it."""
     own, *new = several
     same = own.source == cell.source
     source = text[cell.start : cell.end] if same else write_source(text, cell, own.source)
@@ -101,9 +101,9 @@ def _locate(
     counts: Sequence[int],
     after: Sequence[Sequence[CellText]],
 ) -> tuple[AppliedEdit, ...]:
-    """Return changes with the lines and cells that ``read`` then shows.
+    """Return changes with the lines and cells ``read`` then shows.
 
-    A new cell is shown below the outputs of the one that it was split from.
+    A new cell is shown below its origin's outputs.
     """
 
     def move(line: int) -> int:
@@ -131,7 +131,7 @@ def _edit_one(
 ) -> _Edited | None:
     """Apply an edit if exactly one cell has its text; None if that is not possible.
 
-    In the text of all cells, a line break at the end of an edit could be the one after a source.
+    In the joined cells, a line break at the end of an edit could be the one after a source.
     """
     having = [number for number, source in enumerate(sources) if edits[0].old in source]
     if len(having) != 1 or len(edits) != 1:
@@ -153,9 +153,9 @@ def _edit_one(
 def _edit_all(
     gaps: Sequence[str], sources: Sequence[str], edits: Sequence[TextEdit]
 ) -> _Edited | NoMatch:
-    """Apply edits to the text that ``read`` shows, so that the line numbers are the same.
+    """Apply edits to the text shown by ``read``, so the line numbers are the same.
 
-    Each line that is not source is a mark. No edit has it, so none can change such a line.
+    Each line outside sources is a mark. No edit has it, so none can change such a line.
     """
     whole = "".join(chain(*zip(gaps, sources, strict=False), gaps[-1:]))
     outcome = apply_edits(whole.encode(), edits)
@@ -166,13 +166,13 @@ def _edit_all(
 
 
 def _make_gaps(counts: Sequence[int], mark: str) -> list[str]:
-    """Return the text before each source and after the last one, for the lines of outputs."""
+    """Return the text before each source and after the last one, for output lines."""
     gaps = ["\n" + f"{mark}\n" * (count + 1) for count in (0, *counts)]
     return [gaps[0][1:], *gaps[1:]]
 
 
 def _split(gaps: Sequence[str], text: str) -> list[str] | None:
-    """Return the sources of a text; None if a gap is not as it was."""
+    """Return a text's sources; None if a gap is not as it was."""
     sources = list[str]()
     rest = f"\n{text}"
     for gap in [f"\n{gaps[0]}", *gaps[1:]]:
@@ -194,7 +194,7 @@ def _name_cells(gaps: Sequence[str], sources: Sequence[str], lines: Iterable[int
 
 
 def _find_starts(gaps: Sequence[str], sources: Sequence[str]) -> list[int]:
-    """Return the first line of each source, from 1."""
+    """Return each source's first line, from 1."""
     starts, line = list[int](), 1
     for gap, source in zip(gaps, sources, strict=False):
         starts.append(line + gap.count("\n"))

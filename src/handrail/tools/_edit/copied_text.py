@@ -1,4 +1,4 @@
-"""Removes what models copy from the output of read: line numbers and spelled out characters."""
+"""Removes text models copy from read's output: line numbers and spelled out characters."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 _NUMBERED = re.compile(r" {0,8}([0-9]{1,7})(\t|→|: ?| ?\| ?|$)")
 _SURE = frozenset(("\t", "→", ""))
-"""Separators between a number and its line that only the output of a read tool has."""
+"""Separators between number and line, found only in a read tool's output."""
 _SPELLED = re.compile(r"\\x([0-9a-f]{2})|\\u\{([0-9a-f]{2,6})\}")
 _BYTE = 0x80
 
 
 class StrippedTexts(NamedTuple):
-    """Two texts without line numbers, and the number that the first line had.
+    """Two texts without line numbers, and the number the first line had.
 
     Attributes:
         old: The text to find.
-        new: The text to write; None if only some of its lines had numbers.
-        first: The number of the first line of the old text.
+        new: The text to write; None if only some lines had numbers.
+        first: The old text's first line number.
         sure: Whether the numbers are certainly line numbers.
     """
 
@@ -62,9 +62,9 @@ def _split_lines(text: str) -> list[str]:
 
 
 def restore_characters(old: str, new: str, text: str) -> tuple[str, str] | None:
-    """Return both texts with the characters that ``read`` spells out; None if there are none.
+    """Return both texts with the characters ``read`` spells out; None if there are none.
 
-    Only characters that occur in the text of the file are restored.
+    Only characters in the file's text are restored.
     """
     characters = {match[0]: _find_character(match, text) for match in _SPELLED.finditer(old)}
     known = {spelled: character for spelled, character in characters.items() if character}

@@ -1,4 +1,4 @@
-"""Shows a model how old_string differs from the closest part of a file."""
+"""Shows a model how old_string differs from a file's closest part."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from handrail.tools._edit.lookalikes import SPACES, unify_lookalikes
 from handrail.tools._edit.nearest import LinePair
 
 _MAX_ROWS = 24
-"""Rows that are shown."""
+"""Rows shown."""
 _MAX_ROW_CHARS = 140
-"""Characters of a row."""
+"""Characters in a row."""
 _CHARS_BEFORE = 40
-"""Characters before the first difference in a row that is too long."""
+"""Characters before the first difference in an overlong row."""
 _MARKS = ("·", "→", "<U+")
 _VISIBLE = str.maketrans({" ": "·", "\t": "→", "\r": "␍"})
 
@@ -60,7 +60,7 @@ def _format_change(mine: str, theirs: str, number: str) -> Iterator[str]:
 
 
 def _differ_in_spaces(mine: str, theirs: str) -> bool:
-    """Return whether whitespace differs at the ends of two lines, or nothing else differs."""
+    """Return whether whitespace differs at two lines' ends, or nothing else differs."""
     ends = [
         (line[: len(line) - len(line.lstrip(SPACES))], line[len(line.rstrip(SPACES)) :])
         for line in (mine, theirs)

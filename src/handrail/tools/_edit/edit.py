@@ -19,7 +19,7 @@ from handrail.tools._habits import EDIT_INSTEAD_OF, EDIT_SYNONYMS
 
 _MAX_EDITS = 100
 _MAX_PLACES = 5
-"""Locations of one edit that are listed."""
+"""Locations listed for one edit."""
 _READ_AGAIN = "\n[The file had also changed elsewhere since it was read. Read it again.]"
 
 
@@ -74,7 +74,7 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
             replace_all: Replace every occurrence.
             edits: More replacements in the same file, applied after this one in their order. If
                 one fails, none is applied.
-            context: The context of the call.
+            context: The call's context.
         """
         wanted = _collect_edits(old_string, new_string, replace_all=replace_all, edits=edits)
         _check_exists(workspace, file_path, wanted)
@@ -92,7 +92,7 @@ def edit(workspace: Workspace) -> Tool[..., Any]:
 def _preview(
     workspace: Workspace, file_path: str, others: dict[str, Any], key: str | None = None
 ) -> tuple[FileChange | str, str]:
-    """Return the exact change that a call would make, and its location."""
+    """Return the exact change a call would make, and its location."""
     shown: dict[str, bytes] = {}
     try:
         wanted = _collect_edits(**others)

@@ -1,4 +1,4 @@
-"""Translates the indentation of an edit into that of the file, if one rule explains both.
+"""Translates an edit's indentation into the file's, if one rule explains both.
 
 A model may have written spaces for tabs, other steps, or everything one level too far out. If one
 rule explains the whole difference, new lines follow the same rule. Otherwise their indentation is
@@ -33,20 +33,20 @@ SAME = IndentRule(str)
 
 
 def indent_of(line: str) -> str:
-    """Return the whitespace at the start of a line."""
+    """Return a line's leading whitespace."""
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def find_rule(
     theirs: Sequence[str], old: Sequence[str], new: Sequence[str], near: Sequence[str]
 ) -> IndentRule | None:
-    """Return the one rule that explains the file's indentation from the edit's, or None.
+    """Return the one rule explaining the file's indentation from the edit's, or None.
 
     Args:
         theirs: The lines in the file.
         old: The same lines in the edit, which may differ in whitespace.
-        new: The lines that the edit would write.
-        near: Lines of the file around the location, to detect its steps.
+        new: The lines the edit would write.
+        near: File lines around the location, to detect its steps.
     """
     both = zip(old, theirs, strict=True)
     pairs = {(indent_of(mine), indent_of(line)) for mine, line in both if mine.strip()}
@@ -67,7 +67,7 @@ def _outermost(lines: Iterable[str]) -> str:
 
 
 def _by_level(pairs: set[tuple[str, str]], mine: str, theirs: str) -> IndentRule | None:
-    """Return a rule that adds or removes levels, each written with the file's step."""
+    """Return a rule adding or removing levels, each written with the file's step."""
     deeper = {
         _level_difference(_split_level(indent, mine), _split_level(line, theirs))
         for indent, line in pairs
@@ -92,7 +92,7 @@ def _level_difference(mine: tuple[int, str] | None, theirs: tuple[int, str] | No
 
 
 def _by_prefix(pairs: set[tuple[str, str]]) -> IndentRule | None:
-    """Return a rule that adds or removes the same whitespace before every line."""
+    """Return a rule adding or removing the same whitespace before every line."""
     mine, theirs = min(pairs)
     if theirs.endswith(mine):
         more = theirs.removesuffix(mine)
@@ -120,7 +120,7 @@ def _remove_prefix(indent: str, less: str) -> str | None:
 
 
 def _split_level(indent: str, step: str) -> tuple[int, str] | None:
-    """Return the number of steps and the spaces after them; None for another mixture."""
+    """Return the step count and the spaces after the steps; None for another mixture."""
     count = 0
     while indent.startswith(step, count * len(step)):
         count += 1

@@ -9,13 +9,13 @@ from functools import cached_property
 from itertools import accumulate
 
 _MAX_COMPARED_PAIRS = 4_000_000
-"""Pairs of lines that are compared to find the lines that an edit does not change."""
+"""Pairs of lines compared to find the lines an edit does not change."""
 
 
 class Lines:
     """A text, split into lines. A carriage return ends a line only if there are no line feeds.
 
-    A part of a text knows how many characters and lines precede it.
+    A text part knows how many characters and lines precede it.
     """
 
     def __init__(self, text: str, mark: str = "", *, offset: int = 0, line: int = 0) -> None:
@@ -43,12 +43,12 @@ class Lines:
         return [0, *accumulate(len(line) + 1 for line in self._raw)]
 
     def normal(self, text: str) -> str:
-        """Return another text with line feeds as line endings, by the conventions of this text."""
+        """Return another text with line feeds as line endings, by this text's conventions."""
         text = text.replace("\r\n", "\n") if "\r" in text else text
         return text if self.mark == "\n" else text.replace("\r", "\n")
 
     def end(self, line: int) -> str:
-        """Return the ending of a line; empty for the last line."""
+        """Return a line's ending; empty for the last line."""
         if line >= len(self._raw) - 1:
             return ""
         return "\r\n" if self.mark == "\n" and self._raw[line].endswith("\r") else self.mark
@@ -70,7 +70,7 @@ class Lines:
 
 
 def split_around(lines: Lines, anchors: Iterable[int], margin: int) -> list[Lines]:
-    """Return only the lines around some positions, so that the rest need not be searched."""
+    """Return only the lines around some positions, so the rest need not be searched."""
     ranges = list[tuple[int, int]]()
     for at in sorted(anchors):
         start, end = _around(lines, at, margin)
@@ -96,12 +96,12 @@ def _around(lines: Lines, at: int, margin: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A part of a text, split into lines; the first and the last may be parts of lines.
+    """A text part, split into lines; the first and the last may be incomplete.
 
     Attributes:
         start: Where it starts in the whole text.
         end: Where it ends.
-        line: The number of its first line, counted from the start of its `Lines`.
+        line: Its first line's number, counted from where its `Lines` start.
         contents: Its lines, without endings.
         ends: The line endings between them.
         newline: The line ending for a new line here.
@@ -121,11 +121,11 @@ def merge_lines(
     new: Sequence[str],
     write: Callable[[str, str | None, str], str],
 ) -> str:
-    """Return the new lines, to replace old lines that the file has in a different form.
+    """Return the new lines, to replace old lines the file has in a different form.
 
-    A line that the edit does not change is copied from the file, with its ending. For every other
+    A line the edit does not change is copied from the file, with its ending. For every other
     line, ``write`` returns the text. It gets the new line and, if the edit changes one line into
-    one, the old line and the line of the file.
+    one, the old line and the file's line.
     """
     pieces = list[str]()
     last = len(new) - 1
@@ -150,7 +150,7 @@ def _end(there: Region, before: int | None, *, final: bool) -> str:
 
 
 def _origins(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
-    """Return for each new line the old line that it equals or replaces."""
+    """Return for each new line the old line it equals or replaces."""
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
         head += 1

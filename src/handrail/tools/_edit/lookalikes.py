@@ -1,6 +1,6 @@
-"""Characters that look alike and are used for one another: quotes, dashes, spaces, accents.
+"""Look-alike characters used for one another: quotes, dashes, spaces, accents.
 
-Letters of different alphabets are not among them, even if they look alike: they make other names.
+Letters from different alphabets are not among them, even if they look alike: they make other names.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ _GROUPS = {
     "": "\u00ad\u200b\u200c\u200d\u2060\ufe0e\ufe0f\ufeff",
 }
 SPACES = " \t" + _GROUPS[" "]
-"""Every character that looks like a space."""
+"""Every space look-alike."""
 _PLAIN = {character: plain for plain, group in _GROUPS.items() for character in group}
 _MAX_SEAM_MOVES = 16
-"""Characters that a seam is moved to keep an accent with its letter."""
+"""Characters a seam is moved to keep an accent with its letter."""
 _ANY = re.compile("[" + "".join(_PLAIN) + "]")
 _UNSEEN = re.compile("[" + _GROUPS[" "] + _GROUPS[""] + "]")
 """Spaces, and characters without a shape."""
 
 
 def unify_lookalikes(text: str) -> str:
-    """Return the text with one spelling for characters that look alike."""
+    """Return the text with one spelling for look-alikes."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", _ANY.sub(lambda found: _PLAIN[found[0]], text))
 
 
 def unify_unseen(text: str) -> str:
-    """Return the text with one spelling for characters that no reader can tell apart."""
+    """Return the text with one spelling for characters no reader can tell apart."""
     return unicodedata.normalize("NFC", _UNSEEN.sub(lambda found: _PLAIN[found[0]], text))
 
 
 def find_column(line: str, at: int, *, after: bool) -> int | None:
-    """Return the column of a line that `unify_lookalikes` moves to a given column.
+    """Return a line's column that `unify_lookalikes` moves to a given column.
 
     Several columns qualify next to an invisible character: with ``after``, the last of them. None
-    inside a group of characters that belong together.
+    inside a character group.
     """
     search = bisect_right if after else bisect_left
     place = search(range(len(line) + 1), at, key=lambda end: len(unify_lookalikes(line[:end])))
@@ -55,7 +55,7 @@ def find_column(line: str, at: int, *, after: bool) -> int | None:
 
 
 def keep_characters(new: str, old: str, theirs: str) -> str:
-    """Return a changed line that keeps the file's characters where the edit changes nothing."""
+    """Return a changed line, keeping the file's characters where the edit changes nothing."""
     if unify_lookalikes(old) != unify_lookalikes(theirs):
         return new
     head = _count_common(old, new)
@@ -68,9 +68,9 @@ def keep_characters(new: str, old: str, theirs: str) -> str:
 
 
 def _find_seam(old: str, theirs: str, tries: list[int], *, after: bool) -> tuple[int, int]:
-    """Return the first column that splits no group of characters in either line.
+    """Return the first column that splits no character group in either line.
 
-    The last column to try is an end of the line, which splits nothing.
+    The last column to try is a line end, which splits nothing.
     """
     return next(
         (at, place)

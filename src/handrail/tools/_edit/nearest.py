@@ -1,4 +1,4 @@
-"""Finds the part of a text that is closest to a text it does not contain, and how they differ.
+"""Finds a text's closest part to an absent text, and how they differ.
 
 The work is bounded: a few rare lines and words decide where to search, and lines are compared only
 there.
@@ -20,40 +20,40 @@ from handrail.tools._edit.lookalikes import unify_lookalikes
 from handrail.tools._edit.places import MAX_WHOLE_CHARS, find_starts
 
 _MAX_ANCHORS = 12
-"""Lines and words that are searched for."""
+"""Lines and words searched for."""
 _MIN_ANCHOR_CHARS = 3
 _PIECE_CHARS = 4
-"""Characters of a piece of a line."""
+"""Characters in a line piece."""
 _MAX_PARTS = 12
-"""Parts of a large text that are searched."""
+"""Parts searched in a large text."""
 _MAX_HITS = 40
-"""Hits of each line or word that are used."""
+"""Hits used for each line or word."""
 _MAX_CANDIDATES = 12
-"""Locations that are compared line by line."""
+"""Locations compared line by line."""
 _MAX_LINES = 120
-"""Lines of the old text that are compared."""
+"""Lines compared from the old text."""
 _MAX_LINE_CHARS = 400
-"""Characters of a line that are compared."""
+"""Characters compared in a line."""
 _MAX_LINES_AHEAD = 6
-"""Lines that are searched for the counterpart of a line."""
+"""Lines searched for a line's counterpart."""
 _MIN_CLOSE_SCORE = 0.5
 """The similarity from which a text is called close."""
 _MIN_OTHER_SHARE = 0.85
 """The similarity, relative to the closest location, from which another one is mentioned."""
 Pair: TypeAlias = tuple[int, int]
-"""A line of the old text and a line of the file; -1 for none."""
+"""An old line and a file line; -1 for none."""
 _WORD = re.compile(r"\w{3,}")
 _WHITESPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
 class LinePair:
-    """A line of the old text, and its counterpart in the file.
+    """An old line, and its counterpart in the file.
 
     Attributes:
-        mine: The line of the old text, from 0; -1 if there is none.
-        line: The line of the file, from 0; -1 if there is none.
-        theirs: The text of the file's line.
+        mine: The old line, from 0; -1 if there is none.
+        line: The file's line, from 0; -1 if there is none.
+        theirs: The file line's text.
     """
 
     mine: int
@@ -63,13 +63,13 @@ class LinePair:
 
 @dataclass(frozen=True, slots=True)
 class NearestPlace:
-    """The closest part of a text.
+    """A text's closest part.
 
     Attributes:
         first: Its first line, from 0.
         last: Its last line.
         score: The similarity, from 0 to 1.
-        rows: The pairs of corresponding lines.
+        rows: Corresponding line pairs.
         others: How many other locations are about as close.
     """
 
@@ -99,7 +99,7 @@ def find_nearest(lines: Lines, old: str) -> NearestPlace | None:
 
 
 def _likely_parts(lines: Lines, wanted: Sequence[str]) -> list[Lines]:
-    """Return the parts of a large text that contain the rarest pieces."""
+    """Return a large text's parts with the rarest pieces."""
     hits = [[*islice(find_starts(lines.text, part), _MAX_PARTS)] for part, _ in _anchors(wanted)]
     rare = sorted((starts for starts in hits if 0 < len(starts) < _MAX_PARTS), key=len)
     some = [at for starts in (rare or hits) for at in starts][:_MAX_PARTS]
@@ -135,13 +135,13 @@ def _score(
 
 
 def _weight(mine: str, theirs: str) -> float:
-    """Return the weight of a pair of lines, by their length and similarity."""
+    """Return a line pair's weight, by their length and similarity."""
     key = _make_key(mine)
     return len(key.text) * (1.0 if mine == theirs else 0.99 * _likeness(key, _make_key(theirs)))
 
 
 class _LineKey(NamedTuple):
-    """A normalized line, and its pairs of adjacent characters."""
+    """A normalized line, and its adjacent character pairs."""
 
     text: str
     bigrams: Counter[str]
@@ -168,7 +168,7 @@ def _candidates(lines: Lines, wanted: Sequence[str]) -> list[int]:
 
 
 def _anchors(wanted: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield texts to search for, and their line: the longest lines, words and pieces of lines."""
+    """Yield texts to search for, and their line: the longest lines, words and line pieces."""
     groups = (dict[str, int](), dict[str, int](), dict[str, int]())
     for at, line in enumerate(map(str.strip, wanted)):
         groups[0].setdefault(line, at)
@@ -186,7 +186,7 @@ def _anchors(wanted: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _lines_with(text: str, part: str, begins: Sequence[int]) -> Iterator[int]:
-    """Yield the lines that contain a part, each once."""
+    """Yield the lines with a part, each once."""
     at = text.find(part)
     while at >= 0:
         line = bisect_right(begins, at) - 1
@@ -195,7 +195,7 @@ def _lines_with(text: str, part: str, begins: Sequence[int]) -> Iterator[int]:
 
 
 def _align(mine: Sequence[_LineKey], theirs: Sequence[_LineKey]) -> Iterator[Pair]:
-    """Yield pairs of corresponding lines; -1 for none."""
+    """Yield corresponding line pairs; -1 for none."""
     ours, others = [key.text for key in mine], [key.text for key in theirs]
     matcher = SequenceMatcher(None, ours, others, autojunk=False)
     for tag, top, bottom, left, right in matcher.get_opcodes():
@@ -223,7 +223,7 @@ def _by_likeness(
 
 
 def _likeness(first: _LineKey, second: _LineKey) -> float:
-    """Return the share of adjacent character pairs that two lines have in common, from 0 to 1."""
+    """Return the share of adjacent character pairs two lines share, from 0 to 1."""
     if first.text == second.text:
         return 1.0
     mine, theirs = first.bigrams.total(), second.bigrams.total()

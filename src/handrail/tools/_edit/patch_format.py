@@ -1,4 +1,4 @@
-"""Parses patches in the format V4A, which the models of OpenAI write.
+"""Parses patches in the format V4A, as written by OpenAI models.
 
 A patch adds, updates, moves and deletes files. An update has hunks: lines that stay, lines to
 remove and lines to add, after lines that say where to look.
@@ -27,10 +27,10 @@ _MAX_HUNKS = 200
 
 @dataclass(slots=True)
 class Hunk:
-    """One change of an update: the lines that it expects, and those that it leaves."""
+    """One hunk: the lines it expects and the lines it leaves."""
 
     anchors: list[str] = field(default_factory=list[str])
-    """Lines before the change, from the outside in; the change is after the last of them."""
+    """Lines before the change, from the outside in; the change follows the last one."""
     old: list[str] = field(default_factory=list[str])
     new: list[str] = field(default_factory=list[str])
 
@@ -65,7 +65,7 @@ class UpdateFile:
 
 
 def parse_patch(text: str) -> list[AddFile | DeleteFile | UpdateFile]:
-    """Return the operations of a patch. Raises ToolFailed if it is not one."""
+    """Return a patch's operations. Raises ToolFailed if it is not one."""
     lines = text.replace("\r\n", "\n").strip("\n").split("\n")
     if lines[0].rstrip() != _BEGIN or lines[-1].rstrip() != _END:
         raise ToolFailed(f"Not patched: a patch starts with {_BEGIN!r} and ends with {_END!r}.")
@@ -84,7 +84,7 @@ def parse_patch(text: str) -> list[AddFile | DeleteFile | UpdateFile]:
 
 
 def list_paths(operation: AddFile | DeleteFile | UpdateFile) -> list[str]:
-    """Return the paths that an operation changes."""
+    """Return the paths an operation changes."""
     moved = [operation.target] if isinstance(operation, UpdateFile) and operation.target else []
     return [operation.path, *moved]
 

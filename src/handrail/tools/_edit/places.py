@@ -1,6 +1,6 @@
-"""Finds the locations of an edit in a text, and the text to write there.
+"""Finds an edit's locations in a text, and the text to write there.
 
-The steps go from strict to tolerant, and the first one that finds anything decides. None of them
+The steps go from strict to tolerant, and the first successful one decides. None of them
 ignores a letter, a digit or a sign.
 """
 
@@ -29,24 +29,24 @@ How: TypeAlias = Literal[
 ]
 """A difference between old_string and the file."""
 Lens: TypeAlias = Callable[[str], str]
-"""Returns one spelling for all texts that are treated as equal."""
+"""Returns one spelling for all texts treated as equal."""
 
 MAX_PLACES = 100_000
-"""Locations that can be changed at once. One more is searched for, to know if there are more."""
+"""Locations one edit can change at once. One more is searched for, to know if there are more."""
 _MAX_LISTED_PLACES = 100
-"""Locations that are reported if only one is allowed."""
+"""Locations reported if only one is allowed."""
 _MAX_LINE_CHARS = 100_000
-"""Characters of a line that is searched for look-alikes."""
+"""Characters searched for look-alikes in a line."""
 MAX_WHOLE_CHARS = 4_000_000
-"""Characters of a text above which only parts of it are searched."""
+"""Text size above which only parts are searched, in characters."""
 _PIECE = re.compile(r"[\w()\[\]{}<>,;:=+*/&|!?@#$%]+(?: [\w()\[\]{}<>,;:=+*/&|!?@#$%]+)*", re.ASCII)
-"""A piece of text that is the same in every tolerated form."""
+"""A text piece with one spelling in every tolerated form."""
 _NEAR_LINES = 400
-"""Lines before and after a location that show how a file is indented."""
+"""Lines before and after a location, for finding a file's indentation."""
 _MIN_LETTERS = 3
-"""Letters and digits that a text needs for a match that is not exact."""
+"""Letters and digits a text needs for an inexact match."""
 _MAX_INDENT = 80
-"""Characters of the deepest indentation that a first line may lack."""
+"""The deepest indentation, in characters, a first line may lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +57,17 @@ class TextEdit:
     new: str
     everywhere: bool = False
     after: int | None = None
-    """The number of a line, from 0: only the first occurrence from there on is meant."""
+    """A line number, from 0: only the first occurrence from there on is meant."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditSpan:
-    """A part of a text, and its replacement.
+    """A text part, and its replacement.
 
     Attributes:
         start: Where it starts.
         end: Where it ends.
-        line: The number of its first line, from 0.
+        line: Its first line's number, from 0.
         count: How many lines it has.
         text: The replacement; None if it is unknown.
         how: The differences between old_string and the file.
@@ -82,11 +82,11 @@ class EditSpan:
 
 
 class _Unclear(Exception):
-    """The indentation of a new line is unknown, or whether it keeps the file's characters."""
+    """A new line's indentation is unknown, or whether it keeps the file's characters."""
 
 
 def find_places(lines: Lines, edit: TextEdit) -> list[EditSpan]:
-    """Return all locations that the strictest successful step finds."""
+    """Return all locations the strictest successful step finds."""
     some = (
         [lines]
         if len(lines.text) <= MAX_WHOLE_CHARS or edit.everywhere
@@ -108,7 +108,7 @@ def find_places(lines: Lines, edit: TextEdit) -> list[EditSpan]:
 
 
 def _likely_parts(lines: Lines, old: str) -> list[Lines]:
-    """Return the parts of a large text that contain the longest piece that every step needs."""
+    """Return a large text's parts with the longest piece every step needs."""
     piece = max(_PIECE.findall(old), key=len, default="")
     hits = [*islice(find_starts(lines.text, piece), _MAX_LISTED_PLACES)]
     common = len(piece) < _MIN_LETTERS or len(hits) == _MAX_LISTED_PLACES
@@ -130,7 +130,7 @@ def _count_lines(text: str) -> int:
 
 
 def _iterate_hits(text: str, part: str) -> Iterator[tuple[int, int, int]]:
-    """Yield where a part is: the line, the start of that line, and the start of the part."""
+    """Yield where a part is: the line, where the line starts, and where the part starts."""
     line = left = seen = 0
     for start in find_starts(text, part):
         line += text.count("\n", seen, start)
@@ -140,7 +140,7 @@ def _iterate_hits(text: str, part: str) -> Iterator[tuple[int, int, int]]:
 
 
 def find_starts(text: str, part: str) -> Iterator[int]:
-    """Yield the positions of a part in a text; they may overlap."""
+    """Yield a part's positions in a text; they may overlap."""
     at = text.find(part)
     while at >= 0:
         yield at
@@ -181,7 +181,7 @@ def _find_lookalikes(lines: Lines, edit: TextEdit) -> list[EditSpan]:
 
 
 def _find_within(lines: Lines, edit: TextEdit, lens: Lens) -> list[EditSpan]:
-    """Return the locations of a text anywhere within lines, ignoring line endings."""
+    """Return a text's locations anywhere within lines, ignoring line endings."""
     old, new = lines.normal(edit.old), lines.normal(edit.new)
     needle = lens(old)
     if lens is unify_lookalikes and not is_telling(needle):
@@ -264,7 +264,7 @@ def is_telling(text: str) -> bool:
 
 
 def _find_lines(lines: Lines, edit: TextEdit, lens: Lens) -> list[EditSpan]:
-    """Return the locations of whole lines, ignoring whitespace at their ends."""
+    """Return whole lines' locations, ignoring trailing whitespace."""
     old, new = lines.normal(edit.old), lines.normal(edit.new)
     if not old.strip():
         return []
@@ -288,7 +288,7 @@ def _strip_lines(lines: Sequence[str]) -> str:
 
 
 def _take_block(lines: Lines, line: int, count: int, *, closed: bool) -> Region:
-    """Return whole lines; if closed, with the ending of the last, even if the file has none."""
+    """Return whole lines; if closed, with the last line's ending, even if the file has none."""
     last = line + count - 1
     if closed and last + 1 < len(lines.contents):
         return lines.region((line, 0), (last + 1, 0))

@@ -1,1 +1,1 @@
-"""Files of a workspace: paths, reading, replacing, undoing."""
+"""Workspace files: paths, reading, replacing, undoing."""

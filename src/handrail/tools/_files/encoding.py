@@ -1,6 +1,6 @@
 """Converts between a file's bytes and its text without loss: every byte can be written back.
 
-The encoding of a file is detected once, from its bytes, and reported. Text that the encoding
+A file's encoding is detected once, from its bytes, and reported. Text the encoding
 cannot represent is refused; nothing is ever replaced by a question mark.
 """
 
@@ -16,14 +16,14 @@ from typing import Literal, TypeAlias
 from handrail import ToolFailed
 
 Media: TypeAlias = Literal["text", "png", "jpeg", "gif", "webp", "pdf", "binary"]
-"""The type of a file's content, as far as a reader needs it."""
+"""A content type, as far as readers need it."""
 
 HEAD_BYTES = 8000
-"""Bytes that are inspected to tell text from binary data."""
+"""Bytes inspected to tell text from binary data."""
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins like the mark of UTF-16, so it is tried first
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins like the UTF-16 mark, so it is tried first
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -47,9 +47,9 @@ _ESCAPING = ("utf-8", "ascii")
 _MIN_WIDE_BYTES = 8
 """Bytes needed to tell UTF-16 from other data."""
 _PAIR_BYTES = 2
-"""A longer run of high bytes is not a single character of a two-byte encoding."""
+"""A longer run of high bytes is not a single two-byte character."""
 _CP1252_ONLY = range(0x80, 0xA0)
-"""Bytes that are characters in cp1252, and controls in latin-1."""
+"""Characters in cp1252, and controls in latin-1."""
 _SMART = frozenset((0x80, 0x85, *range(0x91, 0x98), 0x99))
 """Bytes of cp1252 between 0x80 and 0x9f that people use: euro, dots, quotes, dashes, (TM)."""
 _HIGH_RUN = re.compile(rb"[\x80-\xff]+")
@@ -68,14 +68,14 @@ _WIDE = "The file is {name}{mark}."
 
 @dataclass(frozen=True, slots=True)
 class DecodedText:
-    """The text of a file, and how to turn text into its bytes.
+    """A file's text, and how to turn text into its bytes.
 
     Attributes:
         text: The text without the byte order mark. An invalid byte is a lone surrogate.
-        encoding: Python's name of the encoding; `ascii` if it is unknown.
+        encoding: Python's encoding name; `ascii` if it is unknown.
         bom: The byte order mark, or empty.
         newline: The most common line ending; a line feed if there is none.
-        mixed: Whether there are several kinds of line endings.
+        mixed: Whether line endings differ.
         note: A note about the encoding for the model; empty for plain UTF-8.
     """
 
@@ -95,11 +95,11 @@ class DecodedText:
         return self.bom + text.encode(self.encoding)
 
     def part(self, text: str) -> bytes:
-        """Return the bytes of a part of this text, or of text that was checked."""
+        """Return a part of this text as bytes, or checked text."""
         return text.encode(self.encoding, "surrogateescape" if self.escapes else "strict")
 
     def decode(self, data: bytes) -> str:
-        """Return the text of another content of this file, written by ``encode`` or ``part``."""
+        """Return another content of this file as text, written by ``encode`` or ``part``."""
         body = data[len(self.bom) :]
         return body.decode(self.encoding, "surrogateescape" if self.escapes else "strict")
 
@@ -133,19 +133,19 @@ class DecodedText:
 
 
 def decode_text(data: bytes) -> DecodedText:
-    """Return the text of any bytes; `media` says whether they are text at all."""
+    """Return any bytes as text; `media` says whether they are text at all."""
     encoding, bom, text = _detect(data)
     newline, mixed = _find_newline(text)
     return DecodedText(text, encoding, bom, newline, mixed, _note(text, encoding, bom))
 
 
 def media(data: bytes) -> Media:
-    """Return the type of a file's content, by its bytes and not by its name."""
+    """Return a content's type, by its bytes and not by its name."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "webp"
     clean = _is_clean(data[:HEAD_BYTES])
     for magic, kind in _MAGIC:
-        # a magic number that is all letters may be the beginning of a text
+        # a magic number made of letters may begin a text
         if data.startswith(magic) and not (clean and magic.isalnum()):
             return kind
     return "text" if clean or _detect(data)[0].startswith(("utf-16", "utf-32")) else "binary"
@@ -184,7 +184,7 @@ def _try_decode(data: bytes, encoding: str) -> str | None:
 
 
 def _detect_wide(data: bytes) -> str:
-    """Detect UTF-16 without a mark: half of the bytes are NUL, and all of it is plain text."""
+    """Detect UTF-16 without a mark: half the bytes are NUL, and the text is plain."""
     if len(data) < _MIN_WIDE_BYTES or len(data) % 2 or b"\0" not in data[:HEAD_BYTES]:
         return ""
     big, little = data[::2].count(0), data[1::2].count(0)
@@ -198,10 +198,10 @@ def _is_plain(text: str) -> bool:
 
 
 def _guess_legacy(data: bytes) -> str:
-    """Guess the encoding of bytes that are not UTF-8, if a wrong guess does little harm.
+    """Guess an encoding other than UTF-8, if a wrong guess does little harm.
 
-    In Western text single letters are accented, among letters that are not. Two-byte encodings
-    have even runs of high bytes, other alphabets long ones.
+    In Western text single letters are accented, among plain ones. Two-byte encodings
+    have even high-byte runs, other alphabets long ones.
     """
     text = data.decode("utf-8", "surrogateescape")
     strays = len(_STRAY.findall(text))

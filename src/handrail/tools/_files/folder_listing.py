@@ -13,9 +13,9 @@ from handrail.tools._files.paths import quote_path
 from handrail.tools._files.workspace import OpenPath, Workspace
 
 _MAX_ENTRIES = 20_000
-"""Entries of a folder that are read."""
+"""Entries read from a folder."""
 _MAX_SHOWN = 1_000
-"""Entries that are shown."""
+"""Entries shown."""
 _MAX_RULES_BYTES = 256 * 1024
 
 
@@ -26,7 +26,7 @@ class _Entry(NamedTuple):
 
 
 def list_folder(workspace: Workspace, path: str, context: Context) -> str:
-    """Return the entries of a folder as text. Raises as ``Workspace.folder`` does."""
+    """Return a folder's entries as text. Raises as ``Workspace.folder`` does."""
     with workspace.folder(path, context) as found:
         entries = _scan(found)
     above = f"{found.real}/" if found.real else ""
@@ -74,7 +74,7 @@ def _count(count: int, noun: str) -> str:
 
 
 def read_rules(workspace: Workspace, path: str) -> str:
-    """Return the text of a file with ignore rules; empty if there is none."""
+    """Return a file's text with ignore rules; empty if there is none."""
     try:
         os.close(workspace.open(path))  # most are missing, and ``file`` would suggest others
         with workspace.file(path) as found:

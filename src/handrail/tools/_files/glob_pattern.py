@@ -1,6 +1,6 @@
-"""Glob patterns, matched in time that depends only on the length of the path.
+"""Glob patterns, matched in time growing only with path length.
 
-``*`` and ``?`` stay within a name, ``**`` matches any number of folders, ``[...]`` one of several
+``*`` and ``?`` stay within a name, ``**`` matches any folders, ``[...]`` one of several
 characters, ``{a,b}`` either text, and a backslash escapes the next character. A name with a
 leading dot matches only if the pattern has that dot, or if hidden files are wanted.
 """
@@ -38,7 +38,7 @@ class GlobPattern:
         self.git = ".git" in names
         """Whether the pattern names the .git folder."""
         self.last = _last_names([steps[-1] for steps in choices])
-        """Simple patterns for the last name of every matching path; empty if there are none."""
+        """Simple patterns for every matching path's last name; empty if there are none."""
         self.means = re.compile(
             "|".join(_path_expression(steps, hidden=hidden) for steps in choices)
         ).fullmatch
@@ -58,7 +58,7 @@ def _check_pattern(text: str) -> None:
 
 
 def _steps(text: str, *, anywhere: bool) -> list[str]:
-    """Return the components of a pattern; a pattern for a folder matches everything in it."""
+    """Return a pattern's components; a pattern for a folder matches everything in it."""
     steps = [step for step in text.split("/") if step not in ("", ".")]
     if anywhere and "/" not in text.rstrip("/"):
         steps.insert(0, "**")
@@ -68,7 +68,7 @@ def _steps(text: str, *, anywhere: bool) -> list[str]:
 
 
 def _choices(text: str) -> list[str]:
-    """Expand the braces of a pattern into one pattern per choice."""
+    """Expand a pattern's braces into one pattern per choice."""
     todo, done = [text], list[str]()
     while todo:
         pattern = todo.pop()

@@ -1,4 +1,4 @@
-"""Reads .gitignore and .ignore files, to mark the entries of a folder that they ignore."""
+"""Reads .gitignore and .ignore files, to mark ignored folder entries."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from handrail import ToolFailed
 from handrail.tools._files.glob_pattern import GlobPattern
 
 ReadText: TypeAlias = Callable[[str], str]
-"""Returns the text of a file by its path in the workspace; empty if it cannot be read."""
+"""Returns a file's text by its path in the workspace; empty if it cannot be read."""
 
 _MAX_RULES = 1_000
-"""Rules of one file that are read."""
+"""Rules read from one file."""
 _FILES = (".gitignore", ".ignore")
 _TRAILING_SPACES = re.compile(r"(?:(?<![\\ \t\r])|(?<=\\[ \t\r]))[ \t\r]++$")
 
 
 class _IgnoreRule(NamedTuple):
     base: str
-    """The folder that the pattern is relative to, with a slash at its end; empty for the root."""
+    """The folder the pattern is relative to, with a slash at its end; empty for the root."""
     pattern: GlobPattern
     ignores: bool
-    """False for a rule that includes again what an earlier one ignores."""
+    """False for a rule that includes ignored files again."""
     folders_only: bool
 
     def matches(self, path: str, *, is_folder: bool) -> bool:
@@ -34,7 +34,7 @@ class _IgnoreRule(NamedTuple):
 
 
 class IgnoreRules:
-    """The rules that apply to the entries of one folder, from the root of the workspace down."""
+    """One folder's rules, from the workspace root down."""
 
     def __init__(self, folder: str, read_text: ReadText) -> None:
         steps = folder.split("/") if folder else []
@@ -48,7 +48,7 @@ class IgnoreRules:
         """Whether the folder itself is ignored."""
 
     def ignore(self, path: str, *, is_folder: bool) -> bool:
-        """Return whether the last rule that matches an entry ignores it."""
+        """Return whether the last matching rule ignores an entry."""
         for rule in reversed(self._rules):
             if rule.matches(path, is_folder=is_folder):
                 return rule.ignores
@@ -70,6 +70,6 @@ def _iterate_rules(base: str, text: str) -> Iterator[_IgnoreRule]:
         bare = spelled.rstrip("/")
         try:
             pattern = GlobPattern(bare.removeprefix("/"), anywhere="/" not in bare, hidden=True)
-        except ToolFailed:  # too long, or it leads out of the folder
+        except ToolFailed:  # too long, or outside the folder
             continue
         yield _IgnoreRule(base, pattern, ignores, spelled.endswith("/"))

@@ -15,7 +15,7 @@ _PER_PROCESS = "/proc/"
 
 
 def resolve_existing(path: str, *, flags: int = 0) -> str | None:
-    """Return the real path of an existing file or folder; None if it cannot be opened."""
+    """Return an existing file's or folder's real path; None if it cannot be opened."""
     with suppress(OSError):
         fd = os.open(path, NAMES | flags)
         try:

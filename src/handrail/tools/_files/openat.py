@@ -1,7 +1,7 @@
 """Open paths inside a directory and nowhere else: with openat2, or one component at a time.
 
 Both functions follow links that stay inside and refuse links that leave, absolute links included.
-They return a descriptor that only names a path (``O_PATH``); the caller checks its type.
+They return a descriptor only naming a path (``O_PATH``); the caller checks its type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 Opener: TypeAlias = Callable[[int, str], int]
-"""Opens a path relative to a directory's descriptor, and returns a descriptor that names it."""
+"""Opens a path relative to a directory's descriptor, and returns a descriptor naming it."""
 
 NAMES = os.O_PATH | os.O_CLOEXEC
 _OPENAT2 = 437
@@ -41,7 +41,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def open_by_kernel(root: int, path: str) -> int:
-    """Open a path with openat2: the kernel refuses every step that would leave the directory."""
+    """Open a path with openat2: the kernel refuses every step out of the directory."""
     _check_relative(path)
     name = os.fsencode(path)
     how = _OpenHow(NAMES, 0, _BENEATH_WITHOUT_MAGIC)
@@ -69,7 +69,7 @@ def _check_relative(path: str) -> None:
 
 
 def open_by_walk(root: int, path: str) -> int:
-    """Open a path one component at a time, and resolve links here instead of in the kernel."""
+    """Open a path one component at a time, and resolve links here, not in the kernel."""
     _check_relative(path)
     steps = deque(path.split("/"))
     opened = [os.open(".", NAMES, dir_fd=root)]
@@ -121,7 +121,7 @@ def _check_link(target: str, links: int, path: str) -> None:
 
 
 def exchange(folder: int, first: str, second: str) -> None:
-    """Swap two files of a folder atomically. Raises OSError if the file system cannot."""
+    """Swap two files in a folder atomically. Raises OSError if the file system cannot."""
     names = os.fsencode(first), os.fsencode(second)
     if _libc.renameat2(folder, names[0], folder, names[1], ctypes.c_uint(_EXCHANGE)):
         code = ctypes.get_errno()
@@ -129,7 +129,7 @@ def exchange(folder: int, first: str, second: str) -> None:
 
 
 def descriptor_path(fd: int) -> str:
-    """Return the current path of an open descriptor, with links resolved."""
+    """Return an open descriptor's current path, with links resolved."""
     return str(Path(f"/proc/self/fd/{fd}").readlink())
 
 

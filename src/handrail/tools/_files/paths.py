@@ -1,4 +1,4 @@
-"""Checks a path that a model sent, by its spelling alone."""
+"""Checks a path a model sent, by its spelling alone."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _climbs(path: str) -> bool:
 
 
 def check_creatable(path: str) -> None:
-    """Raise ToolFailed for names that the file system accepts but no file should get."""
+    """Raise ToolFailed for names the file system accepts but no file should get."""
     for name in path.split("/"):
         why = _oddity(name)
         if why:

@@ -20,25 +20,25 @@ from handrail.tools._notebook.cells import SUFFIX, find_cells
 from handrail.tools._notebook.text import render_notebook
 
 _DEFAULT_LINES = 2_000
-"""Lines of a page by default."""
+"""Default lines in a page."""
 _MAX_LINES = 5_000
-"""Lines of a page if a call asks for more."""
+"""Lines in a page if a call asks for more."""
 _MAX_PAGE_CHARS = 50_000
-"""Characters of a page."""
+"""Characters in a page."""
 _MAX_LINE_CHARS = 2_000
-"""Characters of a line; longer lines are clipped."""
+"""Characters in a line; longer lines are clipped."""
 MAX_FILE_BYTES = 16 * 1024 * 1024
-"""Bytes of a file that are read; of a larger file, the beginning."""
+"""Bytes read from a file; of a larger file, the beginning."""
 _MAX_SHOWN_CHARS = 2 * _MAX_PAGE_CHARS
-"""Characters of a page with line numbers, and with invisible characters spelled out."""
+"""Characters in a page with line numbers, and with invisible characters spelled out."""
 _MAX_LINE_NUMBER = 10**12
 _STRIDE_CHARS = 4_096
 _MAX_MEDIA_BYTES = 3_900_000
-"""Bytes of an image or a PDF that is returned; models take no more."""
+"""Bytes returned for an image or a PDF; models take no more."""
 _MAX_IMAGES = 4
-"""Images of a notebook's outputs that are returned with a page."""
+"""Images returned with a page, from a notebook's outputs."""
 _MAX_IMAGE_CHARS = 1_000_000
-"""Characters of the largest of them, in base64."""
+"""Characters in the largest one, in base64."""
 _IMAGES = ("png", "jpeg", "gif", "webp")
 
 
@@ -75,7 +75,7 @@ def read(workspace: Workspace) -> Tool[..., Any]:
             limit: Number of lines to read, at most 5000.
             view_range: First and last line, such as [10, 20], instead of offset and limit. A last
                 line of -1 means up to 2000 lines.
-            context: The context of the call.
+            context: The call's context.
         """
         first, count = _line_range(offset, limit, view_range)
         try:
@@ -111,7 +111,7 @@ def _line_range(offset: int, limit: int, view_range: Sequence[int] | None) -> tu
 
 
 def _read_beginning(found: OpenPath) -> bytes:
-    """Return a file's content; of a large file, only whole lines at the beginning."""
+    """Return a file's content; for a large file, only whole lines at the beginning."""
     with open(found.fd, "rb", closefd=False) as file:
         data = file.read(MAX_FILE_BYTES)
     if found.stat.st_size <= MAX_FILE_BYTES or data.startswith(_WIDE):
@@ -122,13 +122,13 @@ def _read_beginning(found: OpenPath) -> bytes:
 class _Page(NamedTuple):
     text: str
     last: int
-    """The number of its last line."""
+    """Its last line's number."""
 
 
 def _show_text(
     found: OpenPath, file: DecodedText, first: int, count: int
 ) -> str | list[Text | Image | File]:
-    """Return a page of a text; of a notebook, with the images that its outputs have there."""
+    """Return a text page; for a notebook, with the images its outputs have there."""
     cells = find_cells(found.real, file.text) if file.encoding == "utf-8" else []
     if not cells:
         text = _format_page(file, first, count, size=found.stat.st_size).text
@@ -142,7 +142,7 @@ def _show_text(
 
 
 def _decode_image(data: str) -> Image | None:
-    """Return an image from base64; None if it is large, or not an image that models take."""
+    """Return an image from base64; None if it is large, or not an image models take."""
     if len(data) > _MAX_IMAGE_CHARS:
         return None
     try:
@@ -212,11 +212,11 @@ def _count_lines(text: str) -> int:
 
 
 def _page_lines(text: str, count: int) -> tuple[list[str], bool]:
-    """Return the lines of a page, and whether there are more."""
+    """Return a page's lines, and whether there are more."""
     whole = text if len(text) <= _MAX_PAGE_CHARS else _first_lines(text)
     lines = whole.split("\n", count)
     rest = lines.pop()
-    if rest and len(lines) < count:  # the last line of a file may have no line ending
+    if rest and len(lines) < count:  # a file's last line may have no line ending
         lines.append(rest)
         rest = ""
     if max(map(len, lines)) > _MAX_LINE_CHARS:
@@ -266,5 +266,5 @@ _NO_NOTEBOOK = (
 )
 _REST = " Use grep or a command for the rest."
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
-"""Marks of encodings in which a line ending is more than one byte."""
+"""Marks for encodings with line endings longer than one byte."""
 _ENDS = {"\n": "", "\r\n": "Lines end in CRLF.", "\r": "Lines end in CR."}

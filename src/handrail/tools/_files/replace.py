@@ -19,9 +19,9 @@ from handrail.tools._files.undo import FileEdit
 from handrail.tools._files.workspace import Workspace
 
 _MAX_FILE_BYTES = 64 * 1024 * 1024
-"""The largest file that is changed; it is held in memory."""
+"""The largest file changed; it is held in memory."""
 _MAX_LOCK_SECONDS = 10.0
-"""Seconds to wait for another process that changes a file in the same folder."""
+"""Seconds to wait for another process changing a file in the same folder."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -79,7 +79,7 @@ class LockedFile:
     def _put(self, scratch: str) -> None:
         """Move the new content into place without losing a concurrent change.
 
-        A program that takes no lock, such as an editor, may have written in the meantime.
+        A program without a lock, such as an editor, may have written in the meantime.
         """
         if self._content() != self.before:
             raise _conflict(self.real)
@@ -91,7 +91,7 @@ class LockedFile:
     def _swap(self, scratch: str) -> None:
         """Swap with the old file, and check the content that came out.
 
-        If that is not the content this change started from, another program was faster, and its
+        If this change started from other content, another program was faster, and its
         content is restored.
         """
         mine = self._inode(scratch)
@@ -113,7 +113,7 @@ class LockedFile:
             return None
 
     def _restore(self, scratch: str, mine: int) -> None:
-        """Swap back, and repeat until the swap returns the file that was put in last."""
+        """Swap back, and repeat until the swap returns the file put in last."""
         inside = mine
         while True:
             outside = self._inode(scratch)
@@ -161,7 +161,7 @@ class LockedFile:
 def open_for_change(
     workspace: Workspace, path: str, context: Context | None = None, *, create: bool = False
 ) -> Generator[LockedFile]:
-    """Lock a file that is about to be changed; with ``create`` it need not exist, nor its folders.
+    """Lock a file before changing it; with ``create`` it need not exist, nor its folders.
 
     Raises Refused if the path leaves the workspace or the call was not checked for this file.
     """
@@ -178,9 +178,9 @@ def open_for_change(
 
 
 def peek(workspace: Workspace, path: str, *, create: bool = False) -> tuple[str, bytes | None]:
-    """Return the file that ``open_for_change`` would change, and its content; change nothing.
+    """Return the file ``open_for_change`` would change, and its content; change nothing.
 
-    The content is None for a file that does not exist. Raises as ``open_for_change`` does.
+    The content is None for a missing file. Raises as ``open_for_change`` does.
     """
     spelled = workspace.inside(path)
     with ExitStack() as stack:
@@ -198,7 +198,7 @@ def _conflict(real: str) -> ToolFailed:
 
 
 def _find_target(workspace: Workspace, spelled: str, *, create: bool) -> tuple[str, int]:
-    """Return the real path of a file, and how many names of it do not exist yet."""
+    """Return a file's real path, and how many names in it are missing."""
     real, missing = workspace.resolve(spelled)
     if not real:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), spelled)
@@ -211,7 +211,7 @@ def _find_target(workspace: Workspace, spelled: str, *, create: bool) -> tuple[s
 
 
 def _open_folder(workspace: Workspace, real: str, missing: int, stack: ExitStack) -> int:
-    """Open the folder of a file; missing folders are created."""
+    """Open a file's folder; missing folders are created."""
     steps = real.split("/")
     existing = len(steps) - max(missing, 1)
     above = "/".join(steps[:existing])

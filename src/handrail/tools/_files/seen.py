@@ -1,4 +1,4 @@
-"""Remembers the content of each file that was read or written last; timestamps are unreliable."""
+"""Remembers each file's last read or written content; timestamps are unreliable."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import threading
 from collections import OrderedDict
 
 _MAX_FILES = 10_000
-"""Files that are remembered."""
+"""Files remembered."""
 _MAX_WHOLE_BYTES = 16 * 1024 * 1024
-"""Bytes of content that are kept in full, because computing a digest takes longer."""
+"""Content bytes kept in full, because computing a digest takes longer."""
 
 
 def digest(data: bytes) -> bytes:
-    """Return the digest of a content."""
+    """Return a content's digest."""
     return hashlib.sha256(data).digest()
 
 
 class SeenContents:
-    """The content of each file that was last read or written here, mostly as a digest."""
+    """Each file's last content here, mostly as a digest."""
 
     def __init__(self) -> None:
         self._whole: OrderedDict[str, bytes] = OrderedDict()
@@ -27,7 +27,7 @@ class SeenContents:
         self._lock = threading.Lock()
 
     def note(self, real: str, data: bytes) -> None:
-        """Record that this content of the file was read or written."""
+        """Record that this file content was read or written."""
         with self._lock:
             self._held += len(data) - len(self._whole.pop(real, b""))
             self._whole[real] = data
@@ -40,11 +40,11 @@ class SeenContents:
                 self._digests.popitem(last=False)
 
     def knows(self, real: str) -> bool:
-        """Return whether any content of the file was seen."""
+        """Return whether the file was seen, in any version."""
         return real in self._whole or real in self._digests
 
     def current(self, real: str, data: bytes) -> bool:
-        """Return whether this content is the one that was seen last."""
+        """Return whether this content is the one seen last."""
         with self._lock:
             if real in self._whole:
                 return self._whole[real] == data

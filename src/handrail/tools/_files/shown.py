@@ -1,4 +1,4 @@
-"""Remembers which content of a file a question showed. An approval is for a change of that one."""
+"""Remembers the file contents a question showed. An approval covers changing one content."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 _MAX_KEPT = 1_000
-"""Calls that were shown, and files that were written, that are remembered."""
+"""Remembered calls and written files."""
 
 
 class ShownContents:
-    """The contents that questions showed, and those that tools have written since."""
+    """Contents shown by questions, and contents tools have written since."""
 
     def __init__(self) -> None:
         self._shown: OrderedDict[str, tuple[int, dict[str, bytes | None]]] = OrderedDict()
@@ -28,7 +28,7 @@ class ShownContents:
         self._lock = threading.Lock()
 
     def note(self, key: str, contents: Mapping[str, bytes | None]) -> None:
-        """Record the files that the last question about a call shows. The key is the call's.
+        """Record the files the last question about a call shows. The key is the call's.
 
         If the question says that the call would fail, there may be none.
         """
@@ -49,7 +49,7 @@ class ShownContents:
     def check(self, context: Context, real: str, data: bytes | None) -> None:
         """Raise ToolFailed if an approved call would change another content than was shown.
 
-        Another call may have changed the file since: it was decided, too. A call that was approved
+        Another call may have changed the file since: it was decided, too. A call approved
         in another process has no record here.
         """
         noted = self._shown.get(context.idempotency_key)

@@ -1,4 +1,4 @@
-"""Finds the paths that a model may have meant by a path that does not exist."""
+"""Finds the paths a model may have meant by a path that does not exist."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 _MAX_PATHS = 3
 _MAX_CANDIDATES = 20
 _MAX_ENTRIES = 20_000
-"""Entries of folders that are searched for the same name."""
+"""Entries of folders searched for the same name."""
 _SKIPPED = frozenset("node_modules site-packages __pycache__ venv".split())
-"""Folders of dependencies and copies. Those with a leading dot are skipped, too."""
+"""Dependencies' folders and copies. Those with a leading dot are skipped, too."""
 
 
 class FolderEntry(NamedTuple):
@@ -44,7 +44,7 @@ def find_similar(path: str, list_folder: ListFolder, is_hidden: Callable[[str], 
 
 
 def _find_elsewhere(folder: str, name: str, list_folder: ListFolder) -> list[str]:
-    """Return the paths with the same name that share most of the wanted folders."""
+    """Return the paths with the same name that share most wanted folders."""
     wanted = folder.split("/")[::-1]
 
     def count_shared(path: str) -> int:

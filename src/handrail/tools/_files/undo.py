@@ -1,4 +1,4 @@
-"""The undo log: the state of files before each change, in a private folder and within limits.
+"""The undo log: file states before each change, in a private folder and within limits.
 
 The folder holds contents by their digest, one JSON file for each entry, and what
 ``handrail.tools._trees`` stores about a whole workspace. Any process can read it later.
@@ -25,11 +25,11 @@ from handrail.tools._files.seen import digest
 log = logging.getLogger("handrail.tools")
 
 MAX_ENTRIES = 50
-"""Changes that are kept. The oldest are dropped."""
+"""Changes kept. The oldest are dropped."""
 _MAX_BYTES = 1024 * 1024 * 1024
-"""Bytes of contents that are kept. Above that, the oldest changes are dropped."""
+"""Content bytes kept. Above that, the oldest changes are dropped."""
 _SWEEP_SHARE = 16
-"""Contents that nothing needs are removed after this share of the limit was written: 1/16."""
+"""Unneeded contents are removed after this share of the limit was written: 1/16."""
 _MAX_LOCK_SECONDS = 10.0
 _DIGEST = re.compile(rb"\b[0-9a-f]{64}\b")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -38,17 +38,17 @@ Kind: TypeAlias = Literal["file", "folder", "link", "other"]
 
 
 class FileState(NamedTuple):
-    """The state of a path."""
+    """A path's state."""
 
     kind: Kind
     mode: int | None
     """The permissions; None if a change does not concern them."""
     content: str
-    """The digest of a file, the target of a link; empty for a folder."""
+    """A file's digest, a link's target; empty for a folder."""
 
 
 class ChangedPath(NamedTuple):
-    """A path that a call changed."""
+    """A path a call changed."""
 
     path: str
     before: FileState | None
@@ -58,7 +58,7 @@ class ChangedPath(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UndoEntry:
-    """The changes of one call."""
+    """One call's changes."""
 
     number: int
     """Larger for later entries."""
@@ -67,18 +67,18 @@ class UndoEntry:
     """Seconds since 1970."""
     changes: tuple[ChangedPath, ...]
     command: str = ""
-    """The command that made the changes; empty for a file tool."""
+    """The command behind the changes; empty for a file tool."""
     not_kept: tuple[str, ...] = ()
     """What the entry does not cover, with the reason."""
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths that the call changed."""
+        """The paths the call changed."""
         return tuple(change.path for change in self.changes)
 
 
 class FileEdit(NamedTuple):
-    """A file that a tool wrote or deleted, by its contents."""
+    """A file a tool wrote or deleted, by its contents."""
 
     path: str
     before: bytes | None
@@ -96,7 +96,7 @@ class UndoLog:
     ) -> None:
         self._given = folder
         self._max_bytes = max_bytes
-        self._written = max_bytes  # so that the first change removes what others left
+        self._written = max_bytes  # so the first change removes others' leftovers
         self._read = dict[int, UndoEntry]()
 
     @cached_property
@@ -139,7 +139,7 @@ class UndoLog:
         return data if digest(data).hex() == name else None
 
     def put_edits(self, call_id: str, edits: Iterable[FileEdit]) -> None:
-        """Record the changes of a file tool. If that fails, the log of the process says so."""
+        """Record a file tool's changes. If that fails, the process log says so."""
         try:
             with self.hold():
                 changes = [
@@ -169,11 +169,11 @@ class UndoLog:
             self._sweep()
 
     def entries(self) -> tuple[UndoEntry, ...]:
-        """Return the changes that can be undone, oldest first."""
+        """Return the undoable changes, oldest first."""
         return tuple(entry for number in self._numbers() for entry in self._load(number))
 
     def find(self, which: str | int | None = None) -> UndoEntry | None:
-        """Return the latest change, the latest one of a call, or the one with a number."""
+        """Return the latest change, a call's latest one, or the one with a number."""
         for number in reversed(self._numbers()):
             for entry in self._load(number):
                 if which in (None, number, entry.call_id):
@@ -181,7 +181,7 @@ class UndoLog:
         return None
 
     def drop(self, number: int) -> None:
-        """Forget a change that was undone."""
+        """Forget an undone change."""
         self._entry_file(number).unlink(missing_ok=True)
 
     def _keep_file(self, data: bytes | None) -> FileState | None:
@@ -212,7 +212,7 @@ class UndoLog:
             yield self._read[number]
 
     def _sweep(self) -> None:
-        """Remove contents that nothing needs. Above the limit, drop the oldest entries first."""
+        """Remove unneeded contents. Above the limit, drop the oldest entries first."""
         stored = {
             file.name: file for file in (self.folder / "objects").glob("*/*") if file.is_file()
         }

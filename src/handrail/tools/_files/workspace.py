@@ -1,4 +1,4 @@
-"""The Workspace class: the only code that turns a path from a model into an open file."""
+"""The Workspace class: the only code turning a model's path into an open file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from handrail.tools._files.undo import UndoLog
 _MAX_TRIES = 16
 _MAX_NAMES = 5_000
 _SCRATCH = re.compile(r"(?:^|/)\.handrail-[0-9a-f]{16}\.tmp$")
-"""The name of a file for a moment while it is replaced."""
+"""A file's name for a moment while it is replaced."""
 _LEFT_ROOT = (errno.EXDEV, errno.EAGAIN)
 
 
@@ -34,7 +34,7 @@ Hiding: TypeAlias = bool | Literal["ask"]
 
 
 class OpenPath(NamedTuple):
-    """A file or folder in the workspace, held open so that it cannot be swapped."""
+    """A file or folder in the workspace, held open, so nothing can swap it."""
 
     fd: int
     real: str
@@ -56,11 +56,11 @@ class FolderFound(ToolFailed):
 
 
 class Workspace:
-    """A directory that tools may touch. Every path that a model sends is resolved here.
+    """A directory tools may touch. Every path a model sends is resolved here.
 
     ``hides`` returns, for a path relative to the root, whether searches must omit it; usually it
     asks the policy about reading it. For "ask", a search omits what is in the file, and says so. A
-    workspace remembers which content of a file was read last, and how to undo changes.
+    workspace remembers each file's last read content, and how to undo changes.
     ``undo_folder`` keeps them for later processes, by default a temporary folder for this one.
     ``whole_home`` allows a root that is or contains the home folder.
 
@@ -105,7 +105,7 @@ class Workspace:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags of search tools: ``filtered`` if they omit what the policy denies reading."""
+        """Tags for search tools: ``filtered`` if they omit what the policy denies reading."""
         return () if self.hides is None else ("filtered",)
 
     def is_hidden(self, relative: str) -> bool:
@@ -130,7 +130,7 @@ class Workspace:
         return tuple(Access(verb, resource) for resource in self._resources(path))
 
     def change(self, path: str) -> tuple[Access, ...]:
-        """Return what a call that changes a file will touch.
+        """Return the accesses for changing a file.
 
         It also reads the file, because its result may show the content. A file that must not be
         read must not be changed either.
@@ -148,7 +148,7 @@ class Workspace:
         return tuple(dict.fromkeys(both))
 
     def resolve(self, spelled: str) -> tuple[str, list[str]]:
-        """Return the real path, and the names at its end that do not exist yet."""
+        """Return the real path, and the names at its end without an entry."""
         while True:
             fd, parent, missing = self._open_nearest(spelled)
             try:
@@ -182,9 +182,9 @@ class Workspace:
                 yield found
 
     def check_target(self, verb: Effect, real: str, path: str, context: Context | None) -> None:
-        """Raise Refused unless the file is the one that the call was checked for.
+        """Raise Refused unless the file is the one the call was checked for.
 
-        A folder that was checked does not cover the files in it: it may be a link by now.
+        A checked folder does not cover the files in it: it may be a link by now.
         """
         if context is None or not context.accesses:
             return
@@ -208,7 +208,7 @@ class Workspace:
             os.close(fd)
 
     def open(self, spelled: str) -> int:
-        """Return a descriptor that names what is at a path. Raises OSError."""
+        """Return a descriptor naming a path's entry. Raises OSError."""
         return self._open_real(spelled)[0]
 
     def _open_real(self, spelled: str) -> tuple[int, str]:
@@ -248,7 +248,7 @@ class Workspace:
         return real[len(self.root) :].lstrip("/")
 
     def _open_nearest(self, spelled: str) -> tuple[int, str, list[str]]:
-        """Open the deepest part of a path that exists, and return the names missing after it."""
+        """Open a path's deepest existing part, and return the names missing after it."""
         steps, missing = spelled.split("/"), list[str]()
         while True:
             try:
@@ -270,7 +270,7 @@ class Workspace:
         return True
 
     def explain_error(self, error: OSError, path: str) -> Refused | ToolFailed:
-        """Return the error for a model that explains what is wrong with a path."""
+        """Return the error for a model, explaining what is wrong with a path."""
         if error.errno in _LEFT_ROOT:
             return Refused(f"Not run: {path!r} is or passes through a link out of the workspace.")
         problem = _PROBLEMS.get(error.errno or 0, "cannot be opened or written")
@@ -284,11 +284,11 @@ class Workspace:
         return f" Did you mean {join_words([repr(other) for other in similar], 'or')}?"
 
     def list_placeholders(self, folder: str) -> frozenset[str]:
-        """Return the names in a folder that only reserve a name while commands run."""
+        """Return a folder's entries that only reserve names while commands run."""
         return frozenset() if folder else find_placeholders(self.root)
 
     def list_folder(self, folder: str) -> list[FolderEntry]:
-        """Return the entries of a folder, up to some thousands; none if it cannot be opened."""
+        """Return a folder's entries, up to some thousands; none if it cannot be opened."""
         skipped = self.list_placeholders(folder)
         try:
             fd = self.open(folder or ".")
@@ -307,7 +307,7 @@ class Workspace:
 
 @contextmanager
 def _reopen(place: OpenPath, flags: int, path: str) -> Generator[OpenPath]:
-    """Open a path for use. Its type was checked before, so that opening cannot block."""
+    """Open a path for use. Its type was checked before, so opening cannot block."""
     try:
         fd = os.open(f"/proc/self/fd/{place.fd}", flags | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:

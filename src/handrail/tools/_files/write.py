@@ -1,4 +1,4 @@
-"""The write tool: replaces the whole content of a file, unless that content was never read."""
+"""The write tool: replaces a file's whole content, unless it was never read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from handrail.tools._files.workspace import Workspace
 from handrail.tools._habits import WRITE_INSTEAD_OF, WRITE_SYNONYMS
 
 _MAX_DIFFERENCES = 40
-"""Lines of a diff that are shown."""
+"""Diff lines shown."""
 _MAX_COMPARED_LINES = 2_000
-"""Lines that are compared; comparing more similar lines takes too long."""
+"""Lines compared; comparing more similar lines takes too long."""
 
 
 def write(workspace: Workspace) -> Tool[..., Any]:
@@ -50,7 +50,7 @@ def write(workspace: Workspace) -> Tool[..., Any]:
         Args:
             file_path: Path of the file, relative to the workspace.
             content: The whole new content.
-            context: The context of the call.
+            context: The call's context.
         """
         with open_for_change(workspace, file_path, context, create=True) as change:
             workspace.shown.check(context, change.real, change.before)
@@ -63,7 +63,7 @@ def write(workspace: Workspace) -> Tool[..., Any]:
 
 
 def _preview(workspace: Workspace, file_path: str, content: str, key: str) -> FileChange | str:
-    """Return the exact change that a call would make."""
+    """Return the exact change a call would make."""
     workspace.shown.note(key, {})  # if there can be no such file
     try:
         real, before = peek(workspace, file_path, create=True)
@@ -80,7 +80,7 @@ def _preview(workspace: Workspace, file_path: str, content: str, key: str) -> Fi
 
 
 def _plan(workspace: Workspace, real: str, before: bytes, content: str) -> tuple[bytes, str]:
-    """Return the new bytes of an existing file, and a note on what is kept of it."""
+    """Return an existing file's new bytes, and a note on kept properties."""
     old = decode_text(before)
     new, kept = _keep_format(old, content) if media(before) == "text" else (content.encode(), "")
     if new != before and not workspace.seen.current(real, before):

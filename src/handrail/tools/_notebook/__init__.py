@@ -1,1 +1,1 @@
-"""Jupyter notebooks: their cells as text, and a cell's source in the JSON of the file."""
+"""Jupyter notebooks: their cells as text, and a cell's source in the file's JSON."""

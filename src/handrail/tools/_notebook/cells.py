@@ -22,7 +22,7 @@ _MAX_QUOTES = 200_000
 _ID = re.compile(r"[\w-]{1,64}", re.ASCII)
 _SPACE = re.compile(r"[ \t\n\r]*")
 _UNFIT = re.compile("[\0\ud800-\udfff]")
-"""Characters that a text file cannot have, but a string in JSON can."""
+"""Characters a text file cannot have, but a string in JSON can."""
 _ESCAPED = re.compile(r"\\u(?!00[0-7])[0-9a-fA-F]{4}")
 """A character outside ASCII, written as an escape."""
 _decode = json.JSONDecoder().raw_decode
@@ -57,7 +57,7 @@ class _Value(NamedTuple):
 
 
 def find_cells(name: str, text: str) -> list[Cell]:
-    """Return the cells of a file; none if it is not a notebook of format 4."""
+    """Return a file's cells; none if it is not a notebook of format 4."""
     if not name.lower().endswith(SUFFIX):
         return []
     if len(text) > _MAX_CHARS or text.count('"') > _MAX_QUOTES:
@@ -129,7 +129,7 @@ def _is_text(value: object) -> TypeGuard[str]:
 
 
 def _members(text: str, at: int) -> dict[str, _Value]:
-    """Return the values of an object by key, with their places. No key may occur twice."""
+    """Return an object's values by key, with their places. No key may occur twice."""
     if text[at] != "{":
         raise ValueError(text[at])
     members = dict[str, _Value]()
@@ -145,7 +145,7 @@ def _members(text: str, at: int) -> dict[str, _Value]:
 
 
 def _items(text: str, at: int) -> list[_Value]:
-    """Return the items of a list, with their places."""
+    """Return a list's items, with their places."""
     if text[at] != "[":
         raise ValueError(text[at])
     items = list[_Value]()

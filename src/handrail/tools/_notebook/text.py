@@ -10,7 +10,7 @@ from handrail._support import is_list, is_table
 from handrail.tools._notebook.cells import Cell
 
 _MAX_OUTPUT_LINES = 20
-"""Lines of an output that are shown: the last ones of an error, the first ones of all others."""
+"""Lines of an output shown: the last ones of an error, the first ones of all others."""
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
 
@@ -48,7 +48,7 @@ def render_notebook(cells: Sequence[Cell]) -> NotebookText:
 
 
 def output_lines(cell: Cell) -> list[OutputLine]:
-    """Return the outputs of a cell."""
+    """Return a cell's outputs."""
     lines = [line for output in cell.outputs if is_table(output) for line in _show_output(output)]
     return [OutputLine("[output]"), *lines] if lines else []
 
@@ -64,7 +64,7 @@ def _show_output(output: dict[str, object]) -> Iterator[OutputLine]:
 
 
 def _show_data(data: dict[str, object]) -> Iterator[OutputLine]:
-    """Yield the form of a result that a reader can use: an image, text, or its size."""
+    """Yield the form of a result a reader can use: an image, text, or its size."""
     images = [kind for kind in data if kind.startswith("image/")]
     if not images and "text/plain" in data:
         yield from _shorten(_join(data["text/plain"]).splitlines())

@@ -1,4 +1,4 @@
-"""List the files of a workspace, for a person to choose from."""
+"""List a workspace's files, for a person to choose from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_FILES = 200_000
 
 
 async def list_files(workspace: Workspace, *, seconds: float = _SECONDS) -> list[str]:
-    """Return the files of a workspace that ``.gitignore`` and the rules leave in a search.
+    """Return a workspace's files that ``.gitignore`` and the rules leave in a search.
 
     Paths are relative to the root. The list is empty without ripgrep, and incomplete if the time is
     not enough.

@@ -39,10 +39,10 @@ from handrail.tools._search.shared import (
 )
 
 _MAX_ENTRIES: Final = 20_000
-"""Entries of folders that are inspected."""
+"""Inspected folder entries."""
 _MAX_NAMED: Final = 50
 _PLAIN_NAME: Final = re.compile(r"\.?[\w -]+")
-"""A name that a folder may have, without wildcards and without an ending."""
+"""A name a folder may have, without wildcards and without an ending."""
 
 
 def describe_folders(workspace: Workspace, above: str, selection: FileSelection) -> str:
@@ -93,7 +93,7 @@ def _find_depth(pattern: str) -> int:
 _DEFAULT_LIMIT: Final = 200
 _MAX_LIMIT: Final = 1_000
 MAX_DATED_FILES: Final = 10_000
-"""Files that are sorted by age; more are sorted by name."""
+"""Files sorted by age; more are sorted by name."""
 _MAX_PAGE_CHARS: Final = 20_000
 
 
@@ -105,7 +105,7 @@ def glob(
     Args:
         workspace: The workspace to search.
         seconds: The time limit of a call; after it, the files found so far are returned.
-        ripgrep: The path of the program. By default it is searched for outside the workspace.
+        ripgrep: The program's path. By default it is searched for outside the workspace.
     """
     program = Ripgrep(ripgrep) if ripgrep else Ripgrep.find(outside=workspace.root)
 
@@ -135,12 +135,12 @@ def glob(
 
         Args:
             pattern: Glob pattern, such as "**/*.py", "src/**/test_*.ts" or "docs/*.{md,txt}". "*"
-                stays within one folder; "**/" matches any number of folders.
-            path: Folder that the pattern is relative to.
+                stays within one folder; "**/" matches any folders.
+            path: Folder the pattern is relative to.
             include_ignored: Include files matched by .gitignore and similar.
             hidden: Include files with a leading dot in their path.
             limit: Number of files to show, at most 1000.
-            call: The context of the call.
+            call: The call's context.
         """
         engine = program or Ripgrep.require(outside=workspace.root)
         check_range("limit", limit, 1, _MAX_LIMIT)

@@ -53,7 +53,7 @@ def grep(
     Args:
         workspace: The workspace to search.
         seconds: The time limit of a call; after it, the matches found so far are returned.
-        ripgrep: The path of the program. By default it is searched for outside the workspace.
+        ripgrep: The program's path. By default it is searched for outside the workspace.
     """
     program = Ripgrep(ripgrep) if ripgrep else Ripgrep.find(outside=workspace.root)
 
@@ -70,7 +70,7 @@ def grep(
         synonyms=GREP_SYNONYMS,
         instead_of=GREP_INSTEAD_OF,
     )
-    async def grep(  # noqa: PLR0913  each is an argument that models know
+    async def grep(  # noqa: PLR0913  each is an argument models know
         pattern: str,
         path: str = ".",
         glob: str = "",
@@ -109,7 +109,7 @@ def grep(
             hidden: Also search files with a leading dot in their path.
             limit: Matching lines (or files) to show, at most 1000.
             offset: Matching lines (or files) to skip, for the next page.
-            call: The context of the call.
+            call: The call's context.
         """
         engine = program or Ripgrep.require(outside=workspace.root)
         wanted = check_range("limit", limit, 1, _MAX_LIMIT)
@@ -159,7 +159,7 @@ def _check_pattern(query: Query) -> None:
 
 
 def _count_lines(workspace: Workspace, files: Sequence[FileHits]) -> None:
-    """Count the lines of files, so that a model knows how much a read would show."""
+    """Count the lines of files, so a model knows how much a read would show."""
     for file in files:
         with suppress(OSError, Refused, ToolFailed), workspace.file(file.path) as found:
             if file.lines and found.stat.st_size <= _MAX_COUNTED_BYTES:
@@ -180,7 +180,7 @@ class _GrepSearch:
     """Files that may be read only with approval, whether they match or not."""
 
     async def answer(self, selection: FileSelection) -> GrepAnswer:
-        """Search, count the lines of the files if few match, and describe what is left out."""
+        """Search, count the files' lines if few match, and describe what is left out."""
         _check_pattern(self.query)
         answer = await self._find(selection)
         hits = answer.hits
@@ -216,7 +216,7 @@ class _GrepSearch:
 
     async def _describe_binary(self, selection: FileSelection) -> str:
         """Return a note if binary files match. Large ones are not searched, nor for long."""
-        if self.place.file is not None:  # a file that is named is searched even if it is binary
+        if self.place.file is not None:  # a named file is searched even if it is binary
             return ""
         query = replace(self.query, mode="files", binary=True)
         hits = (await self._search(selection, query)).hits

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 from handrail.tools._search.query import SearchLine
 
 _MAX_LINE_CHARS: Final = 500
-"""Characters of a line that are kept."""
+"""Characters kept from a line."""
 FLOOD: Final = 100_000
 """Matching lines above which they are no longer counted."""
 _BYTES_BEFORE: Final = 150
-"""Bytes of a long line that are kept before its match."""
+"""Bytes of a long line kept before its match."""
 _MAX_LINE_BYTES: Final = _MAX_LINE_CHARS * 4
 _INNER: Final = bytes(range(0x80, 0xC0))
 """Bytes that continue a character of UTF-8."""

@@ -27,7 +27,7 @@ class GrepAnswer:
 
 
 class PageRequest(NamedTuple):
-    """The part of the matches that a model asked for, and the output mode."""
+    """The part of the matches a model asked for, and the output mode."""
 
     mode: OutputMode
     offset: int

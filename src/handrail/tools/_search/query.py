@@ -1,4 +1,4 @@
-"""The values of a search: in which files, for what, and how it ended."""
+"""A search's values: in which files, for what, and how it ended."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class SearchPlace:
     """Where a search starts: an open folder, or one open file and the workspace folder."""
 
     root: str
-    """The root of the workspace. A search reads nothing outside it."""
+    """The workspace's root. A search reads nothing outside it."""
     folder: int
     real: str
-    """The path that is searched, relative to the root; empty for the root itself."""
+    """The path searched, relative to the root; empty for the root itself."""
     file: int | None = None
 
 

@@ -110,7 +110,7 @@ class Ripgrep:
         for folder in _folders():
             real = os.path.realpath(f"{folder}/rg")
             inside = any(is_beneath(path, outside) for path in (os.path.realpath(folder), real))
-            # unlike pathlib, this skips a folder that the user may not enter
+            # unlike pathlib, this skips a folder the user may not enter
             if not inside and os.path.isfile(real) and os.access(real, os.X_OK):  # noqa: PTH113
                 return cls(real)
         return None

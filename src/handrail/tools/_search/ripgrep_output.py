@@ -13,7 +13,7 @@ from typing import Final
 from handrail.tools._search.query import OutputMode, SearchLine
 
 MAX_LINE_BYTES: Final = 1 << 22
-"""Bytes of a line that are kept; the rest is dropped."""
+"""Bytes kept from a line; the rest is dropped."""
 _RECORD: Final = re.compile(rb"([^\0]*)\0(?:(\d+)(?::(\d+):|-)([^\n]*))?\r?\n")
 _COUNT: Final = re.compile(rb"([^\0]*)\0(\d+)()()\r?\n")
 _HEAD: Final = re.compile(rb"([^\0]*)\0(\d+)(?::(\d+):|-)")

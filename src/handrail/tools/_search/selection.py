@@ -1,4 +1,4 @@
-"""Selects the files of a search: by pattern and type, with or without ignored files."""
+"""Selects a search's files: by pattern and type, with or without ignored files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from handrail.tools._search.query import SearchScope
 
 
 class FileSelection:
-    """The files of a folder that a model wants to search.
+    """The files of a folder a model wants to search.
 
     With ``anywhere``, a pattern without a slash matches names in every folder, and a pattern that
     starts with an exclamation mark excludes files.

@@ -31,7 +31,7 @@ class Clock:
         self._until = anyio.current_time() + seconds
 
     def seconds_left(self) -> float:
-        """Return the seconds that are left; 0 after the time limit."""
+        """Return the seconds left; 0 after the time limit."""
         return max(self._until - anyio.current_time(), 0.0)
 
 
@@ -39,7 +39,7 @@ class Clock:
 def open_place(
     workspace: Workspace, path: str, call: Context, *, instead: str
 ) -> Generator[SearchPlace]:
-    """Open the file or folder that a model wants to search. Raises as the workspace does.
+    """Open the file or folder a model wants to search. Raises as the workspace does.
 
     ``instead`` is the argument to suggest for a path with wildcards.
     """
@@ -88,7 +88,7 @@ def check_range(name: str, value: int, least: int, most: int) -> int:
 async def is_excluded(
     ripgrep: Ripgrep, place: SearchPlace, scope: SearchScope, clock: Clock
 ) -> bool:
-    """Return whether ignore rules exclude the whole folder that a model named."""
+    """Return whether ignore rules exclude the whole folder a model named."""
     if not place.real:
         return False
     anything = replace(scope, last=(), type="")

@@ -12,9 +12,9 @@ from handrail.tools._descriptions import CommandFacts, describe_hosts, join_word
 from handrail.tools._files.paths import is_beneath
 
 _MAX_LINE_CHARS = 4_000
-"""Characters of a command that is parsed; a longer one is a script, and takes too long."""
+"""Characters parsed in a command; a longer one is a script, and takes too long."""
 _MAX_OUTPUT_CHARS = 20_000
-"""Characters at the end of the output that are searched."""
+"""Characters searched at the end of the output."""
 _OPERATORS = "();<>|&\n"
 _BEFORE_A_COMMAND = frozenset("env time command exec nohup then do else ! {".split())
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
@@ -34,10 +34,10 @@ _SETTINGS = re.compile(
 _OWN_CODE = "this program imports code from there"
 _DEFAULT_FACTS = CommandFacts()
 _CLOSED = "is not an allowed host"
-"""In the answer of the proxy. Some programs take it for a page."""
+"""In the proxy's answer. Some programs take it for a page."""
 _MAX_NAMED_HOSTS = 5
 _Hint: TypeAlias = Callable[[str, CommandFacts], str]
-"""Returns a hint from the output of a command and the facts of its sandbox."""
+"""Returns a hint from a command's output and the facts of its sandbox."""
 
 _NO_INPUT = "{name!r} got no input: commands have no stdin. Pass a file, a pipe or a here-document."
 _NO_SESSION = (
@@ -114,7 +114,7 @@ def _describe_refused(_output: str, facts: CommandFacts) -> str:
 
 
 def _describe_read_only(output: str, facts: CommandFacts) -> str:
-    """Name the path that a command could not write."""
+    """Name the path a command could not write."""
     match = _READ_ONLY.search(output)
     path = next(filter(None, match.groups()), "") if match else ""
     if _BY_PIP in output and "/" not in path:
@@ -132,7 +132,7 @@ def _describe_read_only(output: str, facts: CommandFacts) -> str:
 
 
 def _describe_denied(output: str, facts: CommandFacts) -> str:
-    """Name a file that a rule hides, if an error is about it, or what Landlock cannot allow."""
+    """Name a file a rule hides, if an error is about it, or what Landlock cannot allow."""
     if facts.own_code and not facts.has_loopback:
         return (
             f"Commands cannot change {join_words(facts.own_code)}, and cannot create or remove "

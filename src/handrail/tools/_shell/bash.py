@@ -41,20 +41,20 @@ _MAX_TIMEOUT_MS = 600_000
 _GRACE_SECONDS = 60.0
 """Seconds after the timeout in which a command is killed and the workspace is scanned."""
 _WATCH_SECONDS = 0.5
-"""Seconds that a new job is watched, in case it fails at once."""
+"""Seconds a new job is watched, in case it fails at once."""
 _MAX_NAMED = 10
-"""Suspicious files that are named in a note."""
+"""Suspicious files named in a note."""
 _MAX_CHARS = 30_000
 _NO_SANDBOX = "Not run: the sandbox cannot be set up. Tell the user."
 Report: TypeAlias = Callable[[ScanReport], None]
-"""Receives what commands changed that programs outside the sandbox may execute or follow."""
+"""Receives changed files that programs outside the sandbox may execute or follow."""
 
 
 def _ignore(_report: ScanReport) -> None: ...
 
 
 def _names_new_repository(command: str) -> bool:
-    """Return whether a command that a person approved says that it makes a repository."""
+    """Return whether an approved command says it makes a repository."""
     words = set(re.findall(r"\w+", command))
     return "git" in words and not words.isdisjoint(("init", "clone"))
 
@@ -191,7 +191,7 @@ class _CommandRunner:
         restricted: Mapping[str, Restriction],
         context: Context,
     ) -> Callable[..., Process]:
-        """Return a function that starts the command of a call."""
+        """Return a function that starts a call's command."""
         return partial(
             self.sandbox.start,
             variables=variables,
@@ -202,7 +202,7 @@ class _CommandRunner:
         )
 
     def _prepare(self, command: str) -> Mapping[str, Restriction]:
-        """Return the files that a command cannot use. The first time, other programs run."""
+        """Return the files a command cannot use. The first time, other programs run."""
         self.sandbox.prepare()
         return self.sandbox.find_restricted(command)
 
@@ -290,17 +290,17 @@ def bash(  # noqa: PLR0913  each is an option with a default
     workspace: Workspace | None = None,
     only_reads: OnlyReads | None = None,
 ) -> Tool[..., Any]:
-    """Make a tool that runs shell commands in a sandbox.
+    """Make a tool for shell commands in a sandbox.
 
     Args:
         sandbox: The sandbox that confines the commands to the workspace.
         shell: Keeps the folder and exported variables from one command to the next, for your
             application to read and reset; by default a separate one.
         jobs: The background jobs. Without it, no command can run in the background.
-        scan: The scan of the workspace after each command; by default one with the usual limits.
+        scan: The workspace's scan after each command; by default one with the usual limits.
         found: Receives each report that names a suspicious file or is incomplete.
         workspace: The workspace of the file tools. With it, ``undo`` also undoes commands.
-        only_reads: Returns whether a command changes nothing, so that there is nothing to undo.
+        only_reads: Returns whether a command changes nothing, so there is nothing to undo.
     """
     if workspace is not None and workspace.root != sandbox.root:
         raise ValueError(f"the sandbox is for {sandbox.root}, the workspace for {workspace.root}")
@@ -352,11 +352,11 @@ def _make_tool(runner: _CommandRunner, jobs: Jobs | None) -> Tool[..., Any]:
         Args:
             command: The command for bash.
             restart: Reset the folder and variables that earlier commands left.
-            timeout_ms: Milliseconds that the command may run, at most 600000.
+            timeout_ms: Milliseconds the command may run, at most 600000.
             background: Start the command as a job and return at once. Its number is for read_job
                 and stop_job.
-            hosts: Hosts that the command must reach, such as "pypi.org". The user may be asked.
-            context: The context of the call.
+            hosts: Hosts the command must reach, such as "pypi.org". The user may be asked.
+            context: The call's context.
         """
         del hosts  # the policy has decided about them, by their accesses
         if background and jobs is not None:
@@ -381,7 +381,7 @@ def _make_tool(runner: _CommandRunner, jobs: Jobs | None) -> Tool[..., Any]:
 
 
 def _drop_parameters(fn: Callable[..., Any], names: Collection[str]) -> None:
-    """Remove optional parameters from the signature of a function."""
+    """Remove optional parameters from a function's signature."""
     given = inspect.signature(fn)
     kept = [one for name, one in given.parameters.items() if name not in names]
     vars(fn)["__signature__"] = given.replace(parameters=kept)

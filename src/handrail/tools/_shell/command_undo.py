@@ -1,4 +1,4 @@
-"""Keeps the files of a workspace while a command runs, so that undo can restore them."""
+"""Keeps a workspace's files while a command runs, so undo can restore them."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from handrail.tools._shell.state import ShellNotes, add_notes, read_notes
 from handrail.tools._shell.terminal_text import clean_output
 
 _HEAD_BYTES = _TAIL_BYTES = 256 * 1024
-"""Bytes that are kept of the beginning and of the end of the output."""
+"""Bytes kept of the beginning and of the end of the output."""
 _MAX_REPORT_BYTES = 2_000
 """Bytes of output in one progress event."""
 _REPORT_SECONDS = 0.2
@@ -32,7 +32,7 @@ class FinishedCommand:
     seconds: float
     left: ShellNotes
     refused: tuple[str, ...] = ()
-    """Hosts that it tried to reach and that were closed."""
+    """Hosts it tried to reach and that were closed."""
     lines: int = 0
     """Lines of its whole output."""
 
@@ -47,7 +47,7 @@ class MovedCommand:
 
 
 class Foreground:
-    """A command that runs, as others see it: they can send it to the background."""
+    """A running command, as others see it: they can send it to the background."""
 
     def __init__(self) -> None:
         self.scope = anyio.CancelScope()

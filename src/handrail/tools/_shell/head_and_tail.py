@@ -14,7 +14,7 @@ _FIRST_OF_TWO, _FIRST_OF_THREE, _FIRST_OF_FOUR = 0xC0, 0xE0, 0xF0
 
 
 class HeadAndTail:
-    """Keeps the first and the last bytes that were written to it."""
+    """Keeps the first and the last bytes written to it."""
 
     def __init__(self, head: int, tail: int) -> None:
         self._room = head
@@ -23,7 +23,7 @@ class HeadAndTail:
         self._tail: deque[bytearray] = deque()
         self._trailing = 0
         self.total = 0
-        """Bytes that were written."""
+        """Bytes written."""
         self.lines = 0
         """Line feeds among them."""
 
@@ -58,7 +58,7 @@ class HeadAndTail:
         return self.total - len(self._head) - self._trailing
 
     def tail(self) -> bytes:
-        """Return the last bytes that were kept without a gap."""
+        """Return the last bytes kept without a gap."""
         ends = b"".join(self._tail)
         return ends if self.missing else bytes(self._head) + ends
 

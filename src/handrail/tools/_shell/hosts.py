@@ -64,7 +64,7 @@ _PYTHON = re.compile(r"python[\d.]*")
 
 
 def guess_hosts(command: str, root: str) -> list[str]:
-    """Return the hosts that a command reaches, as far as its text and its repository say so."""
+    """Return the hosts a command reaches, as far as its text and its repository say so."""
     found = (host for simple in split_commands(command) for host in _hosts_of(simple, root))
     return list(dict.fromkeys(found))[:_MAX_HOSTS]
 
@@ -103,7 +103,7 @@ def _list_remotes(root: str) -> list[str]:
 
 
 MAX_HOSTS = 20
-"""Hosts that one command can ask for."""
+"""Hosts one command can ask for."""
 _TOO_MANY = f"Not run: pass at most {MAX_HOSTS} hosts, got {{}}."
 _EXAMPLE = 'Pass names such as "pypi.org".'
 _SCHEME = "net:"
@@ -113,16 +113,16 @@ _EVERYTHING = Access(DESTROY, "*")
 
 @dataclass(frozen=True, slots=True)
 class CommandAccesses:
-    """Declares the hosts and folders of commands, so that the policy decides about them."""
+    """Declares the hosts and folders of commands, so the policy decides about them."""
 
     sandbox: Sandbox
 
     def touches(self, *, command: str, hosts: Sequence[str] = (), **_: object) -> list[Access]:
-        """Return what a call touches: everything that commands can change, hosts and folders.
+        """Return what a call touches: everything commands can change, hosts and folders.
 
-        A host that the model asked for is written to: the policy has to allow it. One that is only
+        A host the model asked for is written to: the policy has to allow it. One that is only
         guessed from the command is read from: it is opened only if a person approves the call. So
-        is a folder that the command installs packages into.
+        is a folder the command installs packages into.
         """
         folders = find_installed_into(command, self.sandbox)
         return [_EVERYTHING, *map(writes_file, folders), *self._find_hosts(command, hosts)]
@@ -167,7 +167,7 @@ class CommandAccesses:
 
 
 def list_granted(context: Context) -> list[str]:
-    """Return the hosts that are opened for a call: those that it was allowed to reach."""
+    """Return the hosts opened for a call: those that it was allowed to reach."""
     return [
         access.resource.removeprefix(_SCHEME)
         for access in context.accesses
@@ -176,7 +176,7 @@ def list_granted(context: Context) -> list[str]:
 
 
 def list_opened_folders(context: Context) -> list[str]:
-    """Return the folders that are opened for a call, because a person approved exactly this."""
+    """Return the folders opened for a call, because a person approved exactly this."""
     return [
         access.resource.removeprefix(_FILE)
         for access in context.accesses
@@ -185,7 +185,7 @@ def list_opened_folders(context: Context) -> list[str]:
 
 
 def list_declared(context: Context) -> list[str]:
-    """Return the hosts that a call declared, opened or not."""
+    """Return the hosts a call declared, opened or not."""
     named = (access.resource for access in context.accesses)
     return [name.removeprefix(_SCHEME) for name in named if name.startswith(_SCHEME)]
 

@@ -1,6 +1,6 @@
-"""Finds the folder that a command installs packages into, if it does nothing else.
+"""Finds the folder a command installs packages into, if it does nothing else.
 
-The text is read strictly: one character that a shell may treat specially, and it is not an install.
+The text is read strictly: one character a shell may treat specially, and it is not an install.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ELSEWHERE = frozenset(
 )
 """Options of installs that change nothing here."""
 _FILTERS = frozenset(["tail", "head", "cat", "grep"])
-"""Programs that a pipe may lead to: they write nothing."""
+"""Programs a pipe may lead to: they write nothing."""
 _ACTIVATE = frozenset(["source", "."])
 _SCRIPT = re.compile(r"(?:\./)?(?P<folder>\.?venv)/bin/activate")
 _BY_PATH = re.compile(r"(?:\./)?(?P<folder>\.?venv)/bin/(?P<name>pip[\d.]*|python[\d.]*)", re.ASCII)
@@ -59,7 +59,7 @@ _PROGRAMS = "node_modules/.bin"
 
 
 def find_installed_into(command: str, sandbox: Sandbox) -> list[str]:
-    """Return the folder that a command installs packages into, if it can be opened for it.
+    """Return the folder a command installs packages into, if it can be opened for it.
 
     None if a part of the command is anything else than an install into this folder, or a step
     before or after one that can change nothing.
@@ -96,13 +96,13 @@ def _split(command: str) -> list[list[str]]:
 
 
 def _find_activated(words: list[str], *, moved: bool) -> str | None:
-    """Return the environment that a command activates; None if it runs another script."""
+    """Return the environment a command activates; None if it runs another script."""
     script = _SCRIPT.fullmatch(" ".join(words[1:]))
     return script["folder"] if script and not moved else None
 
 
 def _find_folder(words: list[str], sandbox: Sandbox, *, moved: bool) -> str | None:
-    """Return the folder that a command installs into; None if it is not an install.
+    """Return the folder a command installs into; None if it is not an install.
 
     After a ``cd`` (``moved``), a path and a project are those of another folder.
     """
@@ -116,7 +116,7 @@ def _find_folder(words: list[str], sandbox: Sandbox, *, moved: bool) -> str | No
 
 
 def _read_program(words: list[str]) -> tuple[str, list[str], str]:
-    """Return a package manager, its arguments, and the environment that its path names."""
+    """Return a package manager, its arguments, and the environment its path names."""
     name, *rest = words
     by_path = _BY_PATH.fullmatch(name)
     name, folder = (by_path["name"], by_path["folder"]) if by_path else (name, "")

@@ -1,4 +1,4 @@
-"""Background jobs: commands that run until they end, are stopped, or the executor closes."""
+"""Background jobs: commands running until they end, are stopped, or the executor closes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SIGNALS = {int(number): number.name for number in signal.Signals}
 
 
 class JobOutput(NamedTuple):
-    """A page of the output of a job."""
+    """A page of a job's output."""
 
     page: bytes
     dropped: int
@@ -55,7 +55,7 @@ class Job:
         self.code: int | None = None
         """Negative for a signal; None while it runs, and if it was stopped."""
         self.note = ""
-        """The note of the scan after its end."""
+        """The scan's note after its end."""
         self.cursor = 0
         """The byte offset after what was read."""
         self.awaited = 0
@@ -106,7 +106,7 @@ class Job:
         while piece := await running.read():
             with self._changed:
                 self._output += piece
-                if len(self._output) > 2 * kept:  # not at every piece, so that it costs little
+                if len(self._output) > 2 * kept:  # not at every piece, so it costs little
                     self._dropped += len(self._output) - kept
                     del self._output[:-kept]
                 self._changed.notify_all()
@@ -180,7 +180,7 @@ class Jobs:
 
     Args:
         max_running: The number of jobs that can run at once.
-        max_output_bytes: Bytes of the latest output that are kept of each job.
+        max_output_bytes: Bytes of the latest output kept of each job.
     """
 
     def __init__(self, *, max_running: int = 8, max_output_bytes: int = 262_144) -> None:
@@ -189,7 +189,7 @@ class Jobs:
         self._all: dict[int, Job] = {}
         self._last = 0
         self._foreground: list[Foreground] = []
-        """The commands that others wait for, the longest one first."""
+        """The commands others wait for, the longest one first."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -235,7 +235,7 @@ class Jobs:
 
     @contextmanager
     def foreground(self) -> Generator[Foreground]:
-        """List a command that runs in the foreground, until the end of the block."""
+        """List a foreground command until the end of the block."""
         one = Foreground()
         self._foreground.append(one)
         try:
@@ -244,7 +244,7 @@ class Jobs:
             self._foreground.remove(one)
 
     def move_to_background(self) -> bool:
-        """Let the command that runs longest continue as a job. Return whether there is one.
+        """Let the longest-running command continue as a job. Return whether there is one.
 
         Its call then returns. Call this in the thread of the executor's event loop.
         """
@@ -293,7 +293,7 @@ def _shorten_command(job: Job) -> str:
 
 
 def format_output(job: Job, since: int = -1) -> str:
-    """Return the output of a job that was not read yet, its state, and the next offset."""
+    """Return a job's unread output, its state, and the next offset."""
     first = (job.cursor if since < 0 else since) == 0
     output = job.read(since)
     dropped = f"[{output.dropped:,} earlier bytes were dropped.]\n" if output.dropped else ""
@@ -304,7 +304,7 @@ def format_output(job: Job, since: int = -1) -> str:
 
 
 def read_job(jobs: Jobs) -> Tool[..., Any]:
-    """Make a tool that reads the output of a job."""
+    """Make a tool that reads a job's output."""
 
     def touches(job: int, **_: object) -> Access:
         return Access(READ, f"job:{job}")
@@ -318,7 +318,7 @@ def read_job(jobs: Jobs) -> Tool[..., Any]:
         instead_of=READ_JOB_INSTEAD_OF,
     )
     async def read_job(job: int, wait_ms: int = 0, until: str = "", since: int = -1) -> str:
-        """Read the output of a job.
+        """Read a job's output.
 
         Args:
             job: Number of the job.

@@ -1,7 +1,7 @@
-"""Scans a workspace after a command for files that programs outside may execute or follow.
+"""Scans a workspace after a command for files programs outside may execute or follow.
 
 A sandbox confines a command while it runs. Programs without a sandbox meet its files later: a hook
-that git runs, settings that an editor obeys, a link that leads elsewhere. The scan is limited in
+that git runs, settings an editor obeys, a link that leads elsewhere. The scan is limited in
 entries and time, follows no link, and reports whether it was complete.
 """
 
@@ -33,7 +33,7 @@ _CLOCK_OF_FILES = 5
 """CLOCK_REALTIME_COARSE: the clock of file timestamps, some milliseconds behind others."""
 
 _NAMES = index_names(row for row in OBEYED_NAMES if row.scanned and row.parts[0] != ".git")
-"""Names that other programs run or obey. Those in a repository of git are found by its kind."""
+"""Names other programs run or obey. Those in a repository of git are found by its kind."""
 _OF_OTHERS = frozenset("node_modules site-packages dist-packages .venv venv vendor".split())
 """Folders of dependencies, where such names are common and harmless."""
 _SKIPPED = frozenset(["objects", "refs", "logs", "lfs", "rr-cache"])
@@ -50,7 +50,7 @@ _PYTHON = re.compile(r"/bin/python[\d.]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class SuspiciousFile:
-    """A file that a command changed and that programs outside may execute or follow."""
+    """A file a command changed and that programs outside may execute or follow."""
 
     what: str
     """What it is, such as ``git hook``."""
@@ -67,7 +67,7 @@ class ScanReport:
 
     planted: tuple[SuspiciousFile, ...]
     entries: int
-    """The number of files and folders that were scanned."""
+    """The number of files and folders scanned."""
     whole: bool
     """Whether that was all of them."""
 
@@ -80,7 +80,7 @@ _CLOSED = 0
 
 @dataclass(frozen=True, slots=True)
 class _KnownFolders:
-    """The folders of a workspace, and which of them are repositories."""
+    """A workspace's folders, and which of them are repositories."""
 
     folders: set[_FolderKey] = field(default_factory=set[_FolderKey])
     repositories: set[_FolderKey] = field(default_factory=set[_FolderKey])
@@ -105,7 +105,7 @@ class Scan:
         self._since: int | None = None
         """The time since which changes were not scanned."""
         self._reported: frozenset[tuple[SuspiciousFile, int]] = frozenset()
-        """The files of the last report, with their times, so that none is reported twice."""
+        """The files of the last report, with their times, so none is reported twice."""
         self._running = 0
         self._lock = threading.Lock()
 
@@ -322,7 +322,7 @@ class _FolderWalk:
 
 
 def _describe_file(name: str, here: _FolderInfo) -> str:
-    """Describe a file that other programs execute or trust; empty if it is not one."""
+    """Describe a file other programs execute or trust; empty if it is not one."""
     if name == ".git":
         return "git repository"
     kind = here.kind

@@ -26,14 +26,14 @@ from handrail.tools._files.paths import is_beneath
 _Parse: TypeAlias = Callable[[Mapping[str, Any] | str], Args | Failure]
 _MAX_VARIABLES = 100
 _MAX_NOTED_VARIABLES = 256
-"""Variables that are read from the notes, kept or not: more than the shell itself writes."""
+"""Variables read from the notes, kept or not: more than the shell itself writes."""
 _MAX_VALUE_CHARS = 4_000
 """Characters of one variable."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _GIVEN = re.compile(r"PWD|OLDPWD|SHLVL|_|LANG|LC_.*|TZ|CI|NO_COLOR|DEBIAN_FRONTEND|LOGNAME|USER")
-"""Variables that every shell has."""
+"""Variables every shell has."""
 _STEP = re.compile(r"cd  (\./[\w@%+=:,./-]+|'[^']*(?:'\"'\"'[^']*)*'); ", re.ASCII)
-"""The folder as `Shell` writes it: with two spaces, so that it is not added a second time."""
+"""The folder as `Shell` writes it: with two spaces, so it is not added a second time."""
 _EXPORT = re.compile(r"\b(?:export|declare|typeset)\s([^\n]*)")
 """A command that exports variables, and the rest of its line."""
 _WORD = re.compile(r"(?<![^\s;&|(])([A-Za-z_][A-Za-z0-9_]*)(?![A-Za-z0-9_$])")
@@ -55,9 +55,9 @@ program inherits. If the command exits, the copy may not have been restored, so 
 
 
 def quote_command(command: str) -> str:
-    """Quote a command as one argument of eval, so that syntax errors are only about it.
+    """Quote a command as one argument of eval, so syntax errors are only about it.
 
-    The argument is on one line, so that the shell counts the lines of the command from 1.
+    The argument is on one line, so the shell counts the command's lines from 1.
     """
     return "eval " + shlex.quote(command).replace("\n", "'$'\\n''")
 
@@ -73,12 +73,12 @@ class ShellNotes(NamedTuple):
     jobs: int
     """Background processes that were still running."""
     folder: str
-    """The absolute path that the command reported; empty if it reported none."""
+    """The absolute path the command reported; empty if it reported none."""
     variables: dict[str, str]
 
 
 def read_notes(notes: bytes) -> ShellNotes:
-    """Parse the state that a command wrote. It may have written anything there."""
+    """Parse the state a command wrote. It may have written anything there."""
     jobs, _, rest = notes.partition(b"\0")
     folder, _, pairs = rest.partition(b"\0")
     variables: dict[str, str] = {}
@@ -106,7 +106,7 @@ class Shell:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """The variables that commands exported."""
+        """The variables commands exported."""
         return MappingProxyType(self._variables)
 
     def forget(self) -> None:
@@ -114,7 +114,7 @@ class Shell:
         self._folder, self._variables = "", {}
 
     def follow(self, bash: Tool[..., Any]) -> Tool[..., Any]:
-        """Return a tool whose commands start in the folder of this shell."""
+        """Return a tool whose commands start in this shell's folder."""
         return replace(bash, parse=self._follow(bash.parse))
 
     def _follow(self, parse: _Parse) -> _Parse:
@@ -138,9 +138,9 @@ class Shell:
         return f"cd  {shlex.quote(f'./{self._folder}')}; "
 
     def take(self, command: str, notes: ShellNotes, root: str) -> tuple[str, ...]:
-        """Keep the state that a command left, as far as it is safe.
+        """Keep the state a command left, as far as it is safe.
 
-        Returns the variables that it exported and that are not kept.
+        Returns the exported variables that are not kept.
         """
         named = find_exported(command) | self._variables.keys()
         wanted = {name: value for name, value in notes.variables.items() if name in named}
@@ -154,7 +154,7 @@ class Shell:
 
 
 def start_folder(command: str) -> str:
-    """Return where a command starts: the folder that was put before it; empty by default."""
+    """Return where a command starts: the folder put before it; empty by default."""
     return split_folder(command)[0]
 
 
@@ -169,7 +169,7 @@ def split_folder(command: str) -> tuple[str, str]:
 def find_exported(command: str, *, assigned: bool = False) -> set[str]:
     """Return the names after an `export` in a command; with ``assigned``, those with a value.
 
-    It may return too many, never one that the command does not mention.
+    It may return too many, never one the command does not mention.
     """
     names = set[str]()
     for line in _EXPORT.findall(command):

@@ -1,4 +1,4 @@
-"""Converts a program's output to the text that a terminal would show, for a model to read."""
+"""Converts a program's output to the text a terminal would show, for a model to read."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The tree of a workspace: what is in it before and after a command, and how to restore it."""
+"""A workspace's tree: what is in it before and after a command, and how to restore it."""

@@ -1,7 +1,7 @@
-"""Keeps the tree of a workspace while a command runs, and records what the command changed.
+"""Keeps a workspace's tree while a command runs, and records what the command changed.
 
 The log's folder has an index of the tree as it was last kept. A file whose stamp is in the index is
-not read again. While a command runs, ``open`` has a link to the index of that moment, so that a
+not read again. While a command runs, ``open`` has a link to the index of that moment, so a
 later process can record the changes if this one is killed.
 """
 
@@ -51,11 +51,11 @@ _MOUNT_POINTS = frozenset(row.name for row in OBEYED_NAMES if row.held == "alway
     ".git",
     ".git/config.worktree",
 }
-"""Names that a sandbox creates and removes. To remove one, while a job runs, would open it."""
+"""Names a sandbox creates and removes. To remove one, while a job runs, would open it."""
 _COMMONDIR = re.compile(r"\.git/(modules/.+/)?commondir")
-"""Files that a sandbox creates and removes, with a content that is known."""
+"""Files a sandbox creates and removes, with known content."""
 _MAX_NAMED = 3
-"""Entries of one folder that are named. If there are more, only their number is."""
+"""Entries named for one folder. If there are more, only their number is."""
 _INTERRUPTED = "the command was interrupted: later changes by others are included"
 
 
@@ -76,7 +76,7 @@ class KeptTree:
     too_large: Mapping[str, LeftOut]
 
     def to_json(self) -> bytes:
-        """Return the tree as the content of a file."""
+        """Return the tree as a file's content."""
         known = [(path, *one) for path, one in self.known.items()]
         value = {"known": known, "left_out": self.left_out, "too_large": self.too_large}
         return json.dumps(value).encode()

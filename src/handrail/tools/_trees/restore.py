@@ -1,4 +1,4 @@
-"""Undoes the changes of a call: restores each path, unless it has changed since."""
+"""Undoes a call's changes: restores each path, unless it has changed since."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from handrail.tools._trees.survey import CACHES, describe_error
 
 _CHANGED_SINCE = "has changed since"
 _MAX_NAMED = 5
-"""Paths and calls that a message names."""
+"""Paths and calls a message names."""
 _NAMES = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """The result of an undo."""
+    """An undo's result."""
 
     entry: UndoEntry
     """The change that was undone."""
@@ -37,13 +37,13 @@ class UndoReport:
 
 
 def list_changes(workspace: Workspace) -> tuple[UndoEntry, ...]:
-    """Return the changes that can be undone, oldest first."""
+    """Return the undoable changes, oldest first."""
     KeptTrees(workspace).record_interrupted()
     return workspace.changes.entries()
 
 
 def undo(workspace: Workspace, which: str | int | None = None) -> UndoReport:
-    """Undo the changes of a call: by its id, by the number of the change, or the latest change.
+    """Undo a call's changes: by its id, by the number of the change, or the latest change.
 
     A command that only changed caches is not a separate change: it is undone together with the
     change before. Of a command, a path that has changed since stays, and the report names it. Of
@@ -88,7 +88,7 @@ def _find_entries(log: UndoLog, which: str | int | None) -> list[UndoEntry]:
 
 
 def _changes_only_caches(entry: UndoEntry) -> bool:
-    """Return whether an entry has only changes that programs make on their own."""
+    """Return whether an entry has only changes programs make on their own."""
     return all(
         change.path == ".git/index" or not CACHES.isdisjoint(change.path.split("/"))
         for change in entry.changes

@@ -23,7 +23,7 @@ Stamp: TypeAlias = tuple[int, int, int, int, int]
 
 
 class Content(NamedTuple):
-    """The state of a path, with the bytes of a file if they were read."""
+    """The state of a path, with a file's bytes if they were read."""
 
     state: FileState
     data: bytes | None = None
@@ -46,7 +46,7 @@ def open_folder(workspace: Workspace, path: str, *, readable: bool = False) -> i
 def parent_of(
     workspace: Workspace, path: str, *, readable: bool = False
 ) -> Generator[tuple[int, str]]:
-    """Open the folder of a path, and give its descriptor and the name in it. Raises OSError."""
+    """Open a path's folder, and give its descriptor and the name in it. Raises OSError."""
     folder, _, name = path.rpartition("/")
     fd = open_folder(workspace, folder, readable=readable)
     try:
@@ -56,7 +56,7 @@ def parent_of(
 
 
 def stamp_of(about: os.stat_result) -> Stamp:
-    """Return the stamp of a file."""
+    """Return a file's stamp."""
     return about.st_mode, about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino
 
 
@@ -100,7 +100,7 @@ class LastFolder:
 def read_state(workspace: Workspace, path: str, like: FileState | None = None) -> FileState | None:
     """Return what is at a path; None if there is nothing.
 
-    A file is known by its stamp, as in the state that it is compared with, or by its content.
+    A file is known by its stamp, as in the state it is compared with, or by its content.
     """
     is_stamp = like is not None and like.kind == "file" and " " in like.content
     try:

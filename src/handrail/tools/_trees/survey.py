@@ -22,15 +22,15 @@ from handrail.tools._files.workspace import Workspace
 from handrail.tools._trees.states import MAX_FILE_BYTES, open_folder
 
 MAX_FILES = 25_000
-"""Files and folders of a workspace that are kept."""
+"""Workspace files and folders kept."""
 MAX_TREE_BYTES = 320 * 1024 * 1024
-"""Bytes of files that are kept."""
+"""File bytes kept."""
 _OWN_SHARE = 0.8
-"""The share of both for the project's own files, so that its repository is kept, too."""
+"""The share of both for the project's own files, so its repository is kept, too."""
 _MAX_SMALL_BYTES = 1024 * 1024
-"""The largest file of the project that is kept if there are too many bytes."""
+"""The largest project file kept if there are too many bytes."""
 _LISTED_TIMES = 10
-"""Entries that are listed, as a multiple of those that are kept. The rest is left out unseen."""
+"""Entries listed, as a multiple of those that are kept. The rest is left out unseen."""
 _MAX_DEPTH = 100
 _KILO = 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -39,7 +39,7 @@ _SCRATCH = re.compile(r"\.handrail-[0-9a-f]{16}\.tmp")
 CACHES = frozenset("__pycache__ .cache .mypy_cache .pytest_cache .ruff_cache".split())
 """Folders in which programs write whenever they run."""
 _INSTALLED = CACHES | frozenset("node_modules .venv venv vendor target .tox .nox .gradle".split())
-"""Folders that are treated as ignored, with or without rules."""
+"""Folders treated as ignored, with or without rules."""
 _RULES = frozenset([".gitignore", ".ignore"])
 _Rank: TypeAlias = Literal["own", "repository", "objects", "ignored"]
 _LATER: tuple[_Rank, ...] = ("repository", "objects", "ignored")
@@ -64,7 +64,7 @@ class Bounds(NamedTuple):
 
 @dataclass(slots=True)
 class Survey:
-    """The entries of a workspace, or of a part of it."""
+    """A workspace's entries, or of a part of it."""
 
     found: dict[str, os.stat_result] = field(default_factory=dict[str, os.stat_result])
     """By path. A folder comes before its entries."""
@@ -73,11 +73,11 @@ class Survey:
     too_large: dict[str, LeftOut] = field(default_factory=dict[str, LeftOut])
     """The folders to leave out at once next time."""
     later: dict[str, _Rank] = field(default_factory=dict[str, _Rank])
-    """Folders that are listed after the others."""
+    """Folders listed after the others."""
     size: int = 0
 
     def add(self, part: Survey) -> None:
-        """Add a part that was listed completely."""
+        """Add a part listed completely."""
         self.found |= part.found
         self.left_out |= part.left_out
         self.later |= part.later
@@ -89,7 +89,7 @@ class _TooLarge(Exception):
 
 
 class _TooManyBytes(_TooLarge):
-    """The files of a folder are too large together."""
+    """A folder's files are too large together."""
 
 
 class _Folder(NamedTuple):
@@ -238,7 +238,7 @@ class Surveyor:
     def _add_files(
         self, folder: _Folder, entries: Iterable[os.DirEntry[str]], part: Survey
     ) -> list[str]:
-        """Add the files of a folder to a part, and return the names of its folders."""
+        """Add a folder's files to a part, and return the names of its folders."""
         folders, above = list[str](), f"{folder.path}/" if folder.path else ""
         is_own, skipped, size = folder.rank == "own", self._skipped, 0
         max_bytes = self._own_file_bytes if is_own else self._bounds.file_bytes

@@ -139,7 +139,7 @@ async def _read_body(
 
 
 class _GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Connects only to addresses that the guard has checked."""
+    """Connects only to addresses the guard has checked."""
 
     def __init__(self, options: FetchOptions) -> None:
         self._options = options

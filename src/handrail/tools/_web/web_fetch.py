@@ -74,7 +74,7 @@ class ContentType(NamedTuple):
 
 
 async def page_text(body: bytes, kind: ContentType, base: str) -> str:
-    """Return the text of a page. Raises ToolFailed if it is not text."""
+    """Return a page's text. Raises ToolFailed if it is not text."""
     text = decode_body(body, kind)
     if "\x00" in text[:1024]:
         raise ToolFailed(f"{base} claims to be {kind.name}, but it is binary.")
@@ -136,7 +136,7 @@ def web_fetch(
     """Make a tool that reads pages of the web.
 
     The guard decides which hosts can be reached. ``trust`` has the trusted certificates, by default
-    those of the system. ``connect`` gets an address that the guard has checked, and a port. A
+    those of the system. ``connect`` gets an address the guard has checked, and a port. A
     request may take ``within`` seconds, and ``most_bytes`` of a page are read.
     """
     if not all(map(find_spec, _PACKAGES)):
@@ -211,7 +211,7 @@ def _is_same_page(asked: Url, target: Url) -> bool:
 
 
 def _target(url: Url, response: Response) -> Url | None:
-    """Return the target of a redirect; None if the response is not one."""
+    """Return a redirect's target; None if the response is not one."""
     if response.status not in _REDIRECTS or "location" not in response.headers:
         return None
     place = quote(response.headers["location"].encode("latin-1"), safe=_ASCII)
