@@ -15,6 +15,7 @@ from handrail import (
     Context,
     Deny,
     Executor,
+    Registry,
     Result,
     Toolset,
     tool,
@@ -131,3 +132,17 @@ async def test_a_context_of_your_own_has_no_one_to_ask() -> None:
     assert context.asked() is None
     with pytest.raises(RuntimeError, match="no executor"):
         await context.ask("Which size?", FORM)
+
+
+async def test_a_question_is_asked_although_the_registry_has_changed() -> None:
+    registry = Registry()
+    registry.add(Toolset(order), name="own")
+
+    async def approver(_: Pending) -> Answer:
+        return Edit({"size": 3})
+
+    executor = Executor(registry, policy=lambda _: Allow(), approvals=Approvals(approver=approver))
+    turn = executor.turn("t", run="r")
+    registry.add(Toolset(measure), name="more")
+
+    assert (await turn.run(Call("order", {}))).text == "{'size': 3} {} False"

@@ -229,6 +229,11 @@ def test_fields_for_secrets_are_refused(name: str, field: dict[str, Any]) -> Non
     assert refuse_form("m", {"type": "object", "properties": {name: field}}) == refused
 
 
+def test_a_description_that_warns_against_a_secret_does_not_ask_for_it() -> None:
+    field = {"type": "integer", "description": "A number (do not enter your pin)"}
+    assert refuse_form("m", {"type": "object", "properties": {"a": field}}) == ""
+
+
 NESTED = {"type": "object", "properties": {"a": {"type": "object"}}}
 LIST = {"type": "object", "properties": {"a": {"type": "array", "items": {"properties": {}}}}}
 MANY = {"type": "object", "properties": {str(n): {"type": "string"} for n in range(21)}}

@@ -53,7 +53,8 @@ def check(call: Call, turn: Turn[Any], view: View, nth: int = 1) -> CheckedCall 
     checked = _read(call, tool, turn, view)
     if nth != 1 and isinstance(checked, CheckedCall):
         checked = checked._replace(nth=nth)
-    if registry is not None and registry.generation != turn.generation:
+    is_old = registry is not None and registry.generation != turn.generation
+    if registry is not None and is_old and tool.spec.name not in turn.options.lent:
         if _is_stale(tool.spec, view, registry):
             return Result.fail(call.id, FailureKind.STALE, _STALE.format(call.name))
         if isinstance(checked, CheckedCall) and _is_stale(checked.spec, view, registry):

@@ -123,7 +123,12 @@ class InnerCalls:
             tasks: Any = outer.owner
             owner = self._owners[names] = tasks.restrict(view)
         made = outer.options._replace(
-            known=EMPTY, loaded=frozenset(names), outer=self._outer, whole=whole, about=about
+            known=EMPTY,
+            loaded=frozenset(names),
+            outer=self._outer,
+            whole=whole,
+            about=about,
+            lent=frozenset(tool.spec.name for tool in own),
         )
         turn: Turn[Any] = Turn(owner, _INNER + name, self._key, made)
         if own:

@@ -115,6 +115,8 @@ class TurnOptions(NamedTuple):
     """Whether code reads the results: they are not truncated."""
     about: Callable[[], str] | None = None
     """Returns text to show with a request for approval."""
+    lent: frozenset[str] = frozenset()
+    """Tools that no registry has: they are given for this turn, and never stale."""
     heard: Heard | None = None
     """What the run has heard, to say who named a call's values."""
 
@@ -130,7 +132,7 @@ class TurnOptions(NamedTuple):
 
 
 _OPTIONS = frozenset(
-    {*TurnOptions._fields, "id", "run", "said", "tools"} - {"about", "outer", "whole"}
+    {*TurnOptions._fields, "id", "run", "said", "tools"} - {"about", "lent", "outer", "whole"}
 )
 
 

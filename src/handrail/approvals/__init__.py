@@ -13,7 +13,7 @@ from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
     from handrail.approvals._display import Printable, RenderedLine, make_printable
-    from handrail.approvals._form import FieldKind, Form, FormField, read_form
+    from handrail.approvals._form import Form, FormField, read_form
     from handrail.approvals._functions import TerminalAnswer, callback, defer
     from handrail.approvals._ledger import FileLedger
     from handrail.approvals._prompt import RenderedRequest, render_request
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 else:
     _MODULES = {
         "_display": "Printable RenderedLine make_printable",
-        "_form": "FieldKind Form FormField read_form",
+        "_form": "Form FormField read_form",
         "_functions": "TerminalAnswer callback defer",
         "_ledger": "FileLedger",
         "_prompt": "RenderedRequest render_request",
@@ -45,7 +45,6 @@ else:
 
 
 __all__ = [
-    "FieldKind",
     "FileLedger",
     "Form",
     "FormField",

@@ -9,9 +9,9 @@ from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
     from handrail.mcp._client.definition import ListedTool
-    from handrail.mcp._client.effects import Effects, KnownServer, find_known
+    from handrail.mcp._client.effects import Effects, KnownServer, find_known, propose_effects
     from handrail.mcp._client.pins import ChangedTool, Pins
-    from handrail.mcp._client.proposals import propose_effects
+    from handrail.mcp._client.resources import ServerPrompt
     from handrail.mcp._client.servers import HttpServer, NotConnected, StdioServer
     from handrail.mcp._client.source import McpSource, Offer
     from handrail.mcp._config.entries import ServerConfig, read_entry
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 else:
     _MODULES = {
         "_client.definition": "ListedTool",
-        "_client.effects": "Effects KnownServer find_known",
+        "_client.effects": "Effects KnownServer find_known propose_effects",
         "_client.pins": "ChangedTool Pins",
-        "_client.proposals": "propose_effects",
+        "_client.resources": "ServerPrompt",
         "_client.servers": "HttpServer NotConnected StdioServer",
         "_client.source": "McpSource Offer",
         "_config.entries": "ServerConfig read_entry",
@@ -61,6 +61,7 @@ __all__ = [
     "Offer",
     "Pins",
     "ServerConfig",
+    "ServerPrompt",
     "StdioServer",
     "TokenFile",
     "find_known",

@@ -21,18 +21,31 @@ try:
 except ModuleNotFoundError as error:
     raise name_extra(error, __name__, "mcp") from error
 
-from handrail import Executor, Json
+from handrail import Executor, Json, Toolset
 from handrail._version import __version__
 from handrail.mcp._server.callers import NOTHING, Caller, CallerFacts, Deps, Metadata
 from handrail.mcp._server.calls import Calls
 from handrail.mcp._server.changes import ToolServer
+from handrail.mcp._server.extras import Extras
 from handrail.mcp._server.gate import MAX_BODY_BYTES, Bounded, Gate, Tokens, require_token
 from handrail.mcp._server.metrics import CallMetrics
 from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import RulesOf
+from handrail.mcp._server.resources import ServedPrompt, ServedResource, make_reader
+from handrail.mcp._server.updates import ResourceUpdates
 from handrail.permissions import MemoryLedger
 
-__all__ = ["Caller", "bind", "http_app", "make_server", "serve_http", "serve_stdio"]
+__all__ = [
+    "Caller",
+    "ResourceUpdates",
+    "ServedPrompt",
+    "ServedResource",
+    "bind",
+    "http_app",
+    "make_server",
+    "serve_http",
+    "serve_stdio",
+]
 
 _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -59,6 +72,9 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     answer_seconds: float = _ANSWER_SECONDS,
     rules_of: RulesOf | None = None,
     metrics: CallMetrics | None = None,
+    resources: Sequence[ServedResource] = (),
+    prompts: Sequence[ServedPrompt] = (),
+    updates: ResourceUpdates | None = None,
 ) -> Server[Any]:
     """Return an official SDK server with an executor's tools.
 
@@ -85,6 +101,10 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     do not exist for that principal: they are not listed, found or suggested. The executor's policy
     still decides each call.
 
+    ``resources`` are texts and files that clients can read: each read is a call of the tool
+    ``read_resource``, decided by your rules. ``prompts`` are texts to begin a conversation with.
+    ``updates`` takes subscriptions to resources; ``updates.tell`` notifies the subscribers.
+
     With ``metrics``, open approval requests are counted there.
     """
     if keys and isinstance(executor.ledger, MemoryLedger):
@@ -98,10 +118,13 @@ def make_server(  # noqa: PLR0913  each is an option with a default
         answer_seconds=answer_seconds,
         rules_of=rules_of,
         facts=CallerFacts(executor, deps, metadata),
+        extra=Toolset(make_reader(resources)) if resources else None,
     )
     if metrics is not None:
         metrics.count_questions = calls.count_questions
-    listen = None if calls.changes is None else calls.changes.listen
+    listen = None if updates is None else updates.listen
+    if calls.changes is not None:
+        listen = calls.changes.serve(updates)
     server = ToolServer(
         name,
         version=version,
@@ -109,6 +132,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
         on_call_tool=calls.call_tool,
         get_tool_input_schema=calls.find_schema,
         on_subscriptions_listen=listen,
+        **Extras(calls.call_tool, resources, prompts, updates).list_handlers(),
     )
     server.tools_change = calls.changes is not None
     security = (

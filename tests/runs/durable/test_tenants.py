@@ -15,6 +15,7 @@ from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults
 from handrail.permissions import Approvers, Origin
 from handrail.runs import Claimant, JournalLine, open_runs, verify
+from handrail.runs._live.pieces import Piece, add_pieces, dump
 from handrail.runs.durable import DurableRuns
 from handrail.runs.journal import JournalError
 
@@ -86,6 +87,10 @@ async def write_runs(url: str) -> None:
             assert (await runs.wait(f"{tenant}-1", seconds=40)).status == "waiting"
             await runs.store.answer(f"{tenant}-1~1~c1~0", Allow(), by=Claimant("jo"))
         await runs.store.ledger.claim("acme-1~1~c1~0", "jo")
+    with open_runs(url) as store:  # replies under way, which no worker has left here
+        piece = {"turn": 2, "attempt": "a", "number": 0, "body": dump([Piece("text", "Soon.")])}
+        rows = [{**piece, "run": f"{tenant}-1"} for tenant in ("acme", "zeta")]
+        store.database.transact_now([add_pieces(rows, postgres=True)], 0)
 
 
 def read_tables(url: str) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context as Variables
 from contextvars import copy_context
 from functools import partial
@@ -20,23 +20,33 @@ from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, URL_ELICITATION_REQUIRED, InputRequiredResult
 
 from handrail import (
+    File,
     HandrailError,
+    Image,
     NeedsLogin,
     Result,
+    Text,
     ToolFailed,
     Transient,
     Unknown,
 )
 from handrail._support.loop import spawn
 from handrail._support.visible import spell_out
-from handrail.mcp._client.content import read_result
+from handrail.mcp._client.content import (
+    read_contents,
+    read_listing,
+    read_messages,
+    read_result,
+)
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.outgoing import Outgoing
+from handrail.mcp._client.resources import ServerPrompt
 from handrail.mcp._client.servers import HttpServer, NotConnected, Server
 from handrail.mcp._client.session import Era, Session, open_session
 from handrail.mcp._client.watch import Watch
 from handrail.mcp._login.flow import Login
 from handrail.mcp._questions.questions import Sent, call_and_ask, find_address
+from handrail.messages import Prompt, Reply
 
 State: TypeAlias = Literal["opening", "open", "lost", "closed"]
 Listed: TypeAlias = Callable[[list[ListedTool]], None]
@@ -53,6 +63,7 @@ CAUSE_SECONDS = 1.0
 
 log = logging.getLogger("handrail.mcp")
 _E = TypeVar("_E", bound=Exception)
+_T = TypeVar("_T")
 
 
 class Connection:
@@ -111,9 +122,11 @@ class Connection:
         try:
             with anyio.fail_after(self._seconds) as limit:
                 async with open_session(self._server, watch, self._era) as session:
-                    self._listed(await session.list_tools())
-                    limit.deadline = math.inf
+                    listed = await session.list_tools()
+                    await session.find_resources()
                     self._session = session
+                    self._listed(listed)
+                    limit.deadline = math.inf
                     self._turn("open")
                     await self._attend(session)
         except Exception as failed:  # noqa: BLE001 from the transport, the SDK or the server
@@ -201,8 +214,8 @@ class Connection:
         """
         session = self._session or await self._wait_session()
         try:
-            sent = await session.call(request, self.name, responses=responses, state=state)
-            return sent if isinstance(sent, InputRequiredResult) else read_result(sent)
+            sent = await session.send(request, self.name, responses=responses, state=state)
+            return sent if isinstance(sent, InputRequiredResult) else _READERS[request.kind](sent)
         except MCPError as error:
             if session.watch.expired and error.code != CONNECTION_CLOSED:  # else it may have run
                 return None
@@ -211,6 +224,33 @@ class Connection:
         except ValueError as error:
             message = f"The MCP server {self.name!r} sent an answer that is not a result."
             raise _with_note(ToolFailed(message), str(error)) from error
+
+    async def list_prompts(self) -> list[ServerPrompt]:
+        """Return the server's prompts. Raises HandrailError if it has none."""
+        return [_read_prompt(one) for one in await self._request(lambda one: one.list_prompts())]
+
+    async def get_prompt(self, name: str, args: dict[str, str]) -> tuple[Prompt | Reply, ...]:
+        """Return a prompt's messages. Raises HandrailError if the server refuses."""
+        sent = await self._request(lambda one: one.get_prompt(name, args))
+        return tuple(
+            Prompt((part,)) if is_user else Reply((_say(part),))
+            for is_user, part in read_messages(sent)
+        )
+
+    async def _request(self, send: Callable[[Session], Awaitable[_T]]) -> _T:
+        session = self._session or await self._wait_session()
+        try:
+            return await send(session)
+        except MCPError as error:
+            raise await self._explain(session, error, repeatable=True) from error
+        except (ValueError, RuntimeError) as error:
+            message = f"The MCP server {self.name!r} sent an answer that is not a result."
+            raise _with_note(ToolFailed(message), str(error)) from error
+
+    @property
+    def has_resources(self) -> bool:
+        """Whether the server offers resources. False while it is not connected."""
+        return self._session is not None and self._session.has_resources
 
     async def _wait_session(self) -> Session:
         """Wait for the next attempt to connect. Raises Transient or NeedsLogin if it fails."""
@@ -257,6 +297,25 @@ class Connection:
         if isinstance(auth, Login):
             url = await auth.start(server.url, self._challenge)
         return NeedsLogin(f"The MCP server {self.name!r} needs a login.", url=url)
+
+
+_READERS: Mapping[str, Callable[[Any], Result]] = {
+    "call": read_result,
+    "read": read_contents,
+    "list": read_listing,
+}
+
+
+def _read_prompt(listed: Any) -> ServerPrompt:
+    return ServerPrompt(
+        spell_out(listed.name),
+        spell_out(listed.description or listed.title or ""),
+        tuple((spell_out(one.name), bool(one.required)) for one in listed.arguments or ()),
+    )
+
+
+def _say(part: Text | Image | File) -> Text:
+    return part if isinstance(part, Text) else Text("[content other than text]")
 
 
 def _with_note(error: _E, note: str) -> _E:

@@ -10,14 +10,23 @@ from mcp_types import (
     AudioContent,
     CallToolResult,
     EmbeddedResource,
+    GetPromptResult,
     ImageContent,
+    ListResourcesResult,
+    ReadResourceResult,
+    Resource,
     ResourceLink,
+    ResourceTemplate,
     TextContent,
     TextResourceContents,
 )
 
 from handrail import File, Image, Result, Text, ToolFailed
+from handrail._support.visible import spell_out
 
+MAX_LISTED = 200
+"""Resources shown from one page."""
+_MAX_SAID = 300
 _NO_REASON = "The tool failed, and the server gave no reason."
 _BINARY = "application/octet-stream"
 
@@ -34,6 +43,36 @@ def read_result(sent: CallToolResult) -> Result:
     if len(parts) == len(texts):
         return Result("", text if parts or data is None else data, data=data)
     return Result("", text, tuple(parts), data=data)
+
+
+def read_contents(sent: ReadResourceResult) -> Result:
+    """Return a resource's contents as a result."""
+    parts = [_read_resource(one) for one in sent.contents]
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    if len(parts) == len(texts):
+        return Result("", "\n".join(texts) or "[The resource is empty]")
+    return Result("", "\n".join(texts), tuple(parts))
+
+
+def read_listing(sent: tuple[ListResourcesResult, list[ResourceTemplate]]) -> Result:
+    """Return a page of resources as lines for a model."""
+    page, templates = sent
+    lines = [_describe(one.uri, one) for one in page.resources[:MAX_LISTED]]
+    lines += [_describe(one.uri_template, one) + " [template]" for one in templates[:MAX_LISTED]]
+    if page.next_cursor:
+        lines.append(f"[More: call again with cursor={page.next_cursor!r}]")
+    return Result("", "\n".join(lines) or "[The server has no resources]")
+
+
+def _describe(uri: str, one: Resource | ResourceTemplate) -> str:
+    facts = [one.title or one.name, one.mime_type or "", one.description or ""]
+    said = ", ".join(filter(None, facts))[:_MAX_SAID]
+    return spell_out(f"{uri}: {said}").replace("\n", " ")
+
+
+def read_messages(sent: GetPromptResult) -> list[tuple[bool, Text | Image | File]]:
+    """Return a prompt's messages, each with whether a user says it."""
+    return [(one.role == "user", _read_block(one.content)) for one in sent.messages]
 
 
 def _read_block(block: Any) -> Text | Image | File:

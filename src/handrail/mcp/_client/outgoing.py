@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from handrail import Context, Json
 
@@ -15,6 +15,9 @@ class Listener(Protocol):
         ...
 
 
+Kind: TypeAlias = Literal["call", "read", "list"]
+
+
 class Outgoing(NamedTuple):
     """One call of a tool."""
 
@@ -23,3 +26,5 @@ class Outgoing(NamedTuple):
     heard: Listener
     context: Context
     repeatable: bool
+    kind: Kind = "call"
+    """What to ask for: a call of a tool, or a resource."""

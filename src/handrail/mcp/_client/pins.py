@@ -74,7 +74,18 @@ class Pins:
         kept = {definition.name: definition for definition in self.get(server)}
         kept |= {definition.name: definition for definition in definitions}
         tools = [dict(kept[name].listed) for name in sorted(kept)]
-        self._store(server.name, {"identity": server.identity, "tools": tools})
+        more = {"resources": True} if self.has_resources(server) else {}
+        self._store(server.name, {"identity": server.identity, "tools": tools, **more})
+
+    def has_resources(self, server: Server) -> bool:
+        """Return whether a reviewed server had resources when it was last connected."""
+        entry = self._load(server.name)
+        return _is_of(entry, server) and entry.get("resources") is True
+
+    def note_resources(self, server: Server) -> None:
+        """Note that a reviewed server has resources."""
+        if self.is_reviewed(server) and not self.has_resources(server):
+            self._store(server.name, {**self._load(server.name), "resources": True})
 
     def forget(self, name: str) -> bool:
         """Forget all of a server's approvals. Returns whether there were any."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, TypeAlias
 
 import anyio
@@ -35,13 +34,19 @@ log = logging.getLogger("handrail.mcp")
 
 
 class _Answer:
-    """Reads a call's answer: its result, or what the server requires first."""
+    """Reads an answer: the result, or what the server requires first."""
 
-    @staticmethod
-    def model_validate(sent: dict[str, Any], **how: Any) -> Any:
+    def __init__(self, complete: type[mcp_types.Result]) -> None:
+        self._complete = complete
+
+    def model_validate(self, sent: dict[str, Any], **how: Any) -> Any:
         asks = sent.get("resultType") == "input_required"
-        kind = mcp_types.InputRequiredResult if asks else mcp_types.CallToolResult
+        kind = mcp_types.InputRequiredResult if asks else self._complete
         return kind.model_validate(sent, **how)
+
+
+_RESULT: Any = _Answer(mcp_types.CallToolResult)
+_CONTENTS: Any = _Answer(mcp_types.ReadResourceResult)
 
 
 @asynccontextmanager
@@ -67,6 +72,10 @@ async def open_session(server: Server, watch: Watch, era: Era) -> AsyncGenerator
         cache=None,
         elicitation_callback=askers.answer,
     ) as client:
+        if era not in ("auto", "legacy"):  # the SDK then does not ask what the server has
+            with suppress(MCPError):
+                found = await client.session.send_discover(era)
+                client.session.adopt(mcp_types.DiscoverResult.model_validate(found, by_name=False))
         yield Session(client, watch, askers)
 
 
@@ -79,6 +88,9 @@ class Session:
         self._client = client
         self._session = client.session
         self.version = client.protocol_version
+        self.has_resources = False
+        """Whether the server has any, which ``find_resources`` finds out."""
+        self.info = client.server_info
         self.is_modern = self.version in MODERN_PROTOCOL_VERSIONS
 
     async def list_tools(self) -> list[ListedTool]:
@@ -97,31 +109,67 @@ class Session:
                 break
         return found[:MAX_TOOLS]
 
-    async def call(
+    async def send(
         self, request: Outgoing, server: str, *, responses: Any, state: str | None
-    ) -> mcp_types.CallToolResult | mcp_types.InputRequiredResult:
-        """Call a tool. The output is checked by the executor, within its time limit.
+    ) -> Any:
+        """Send a call, or read a resource. Returns the SDK's result.
 
-        Raises MCPError, or ValueError for an invalid answer.
+        The output is checked by the executor, within its time limit. Raises MCPError, or ValueError
+        for an invalid answer.
         """
-        params = mcp_types.CallToolRequestParams(
-            name=request.name,
-            arguments=request.args,
-            input_responses=responses,
-            request_state=state,
-        )
-        sent = mcp_types.CallToolRequest(params=params)
-        kind: Any = _Answer
-        send: Callable[[], Awaitable[Any]] = partial(
-            self._session.send_request, sent, kind, progress_callback=request.heard
-        )
-        answer: mcp_types.CallToolResult | mcp_types.InputRequiredResult
+        if request.kind == "list":
+            return await self._list_resources(str(request.args.get("cursor") or ""))
+        answered: dict[str, Any] = {"input_responses": responses, "request_state": state}
+        sent: Any
+        if request.kind == "read":
+            uri = str(request.args["uri"])
+            read = mcp_types.ReadResourceRequestParams(uri=uri, **answered)
+            sent, kind = mcp_types.ReadResourceRequest(params=read), _CONTENTS
+        else:
+            params = mcp_types.CallToolRequestParams(
+                name=request.name, arguments=request.args, **answered
+            )
+            sent, kind = mcp_types.CallToolRequest(params=params), _RESULT
         if self.is_modern:
-            answer = await send()
-            return answer
+            return await self._session.send_request(sent, kind, progress_callback=request.heard)
         with self._askers.note(request.context, server):
-            answer = await send()
-        return answer
+            return await self._session.send_request(sent, kind, progress_callback=request.heard)
+
+    async def find_resources(self) -> None:
+        """Find out whether there are any: many servers claim so, and have none."""
+        if self._client.server_capabilities.resources is not None:
+            with suppress(MCPError, ValueError):
+                page, templates = await self._list_resources("")
+                self.has_resources = bool(page.resources or templates)
+
+    async def _list_resources(self, cursor: str) -> Any:
+        """Return a page of resources, and with the first one the templates."""
+        page = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None
+        found = await self._session.list_resources(params=page)
+        if cursor:
+            return found, []
+        try:
+            templates = (await self._session.list_resource_templates()).resource_templates
+        except MCPError:  # a server may have none
+            templates = []
+        return found, templates
+
+    async def list_prompts(self) -> list[mcp_types.Prompt]:
+        """Return all prompts, page by page."""
+        found: list[mcp_types.Prompt] = []
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            asked = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None
+            page = await self._session.list_prompts(params=asked)
+            found += page.prompts
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found
+
+    async def get_prompt(self, name: str, args: dict[str, str]) -> mcp_types.GetPromptResult:
+        """Return a prompt's messages."""
+        return await self._session.get_prompt(name, args)
 
     async def subscribe(self) -> None:
         """Receive changes in the newer protocol, where a server notifies only subscribers.

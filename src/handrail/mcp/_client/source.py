@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,14 +15,16 @@ from handrail import Context, FailureKind, HandrailError, Json, Result, Tool, To
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.effects import Effects
 from handrail.mcp._client.naming import is_tool_name
-from handrail.mcp._client.outgoing import Outgoing
+from handrail.mcp._client.outgoing import Kind, Outgoing
 from handrail.mcp._client.pins import ChangedTool, Pins
-from handrail.mcp._client.servers import Server
+from handrail.mcp._client.resources import ServerPrompt, make_resource_tools
+from handrail.mcp._client.servers import NotConnected, Server
 from handrail.mcp._client.specs import make_spec
 
 if TYPE_CHECKING:
     from handrail.mcp._client.connection import Connection
     from handrail.mcp._client.session import Era
+    from handrail.messages import Prompt, Reply
 
 DEFER_OVER = 10_000
 """Definition tokens per server above which a model searches for its tools."""
@@ -86,6 +88,7 @@ class McpSource:
         self._era: Era = era
         self._start_seconds = start_seconds
         self._connection: Connection | None = None
+        self._has_resources = False
         self._is_offline = False
         """Whether a call may connect."""
         self._lock = anyio.Lock()
@@ -138,6 +141,7 @@ class McpSource:
     def approved(self) -> Toolset:
         """Return the approved tools. Their calls fail until the source is open."""
         self._listed = self._pins.get(self.server)
+        self._has_resources = self._pins.has_resources(self.server)
         return self._make_tools()
 
     def approve(self, *names: str) -> None:
@@ -208,7 +212,47 @@ class McpSource:
         waiting = {change.name: change.approved for change in self.changes}
         kept = [waiting.get(definition.name, definition) for definition in self._listed]
         made = [self._make_tool(definition) for definition in kept if definition is not None]
+        if self._find_resources():
+            taken = {definition.name for definition in self._listed}
+            made += [
+                tool
+                for tool in make_resource_tools(self.name, self._ask)
+                if (name := str(tool.spec.metadata["mcp_tool"])) not in taken
+                and self.offer.includes(name)
+            ]
         return Toolset(*made).deferred(over=self.offer.defer_over)
+
+    def _find_resources(self) -> bool:
+        """Return whether the server has resources, now or when it was last connected."""
+        connection = self._connection
+        if connection is not None and connection.has_resources and not self._has_resources:
+            self._has_resources = True
+            self._pins.note_resources(self.server)
+        return self._has_resources
+
+    async def _ask(self, kind: Kind, args: dict[str, Json], context: Context) -> Result:
+        connection = self._connection or await self._connect_for(context)
+        return await connection.run(
+            Outgoing(kind, args, _ignore, context, repeatable=True, kind=kind)
+        )
+
+    async def list_prompts(self) -> list[ServerPrompt]:
+        """Return the prompts of the connected server. Raises HandrailError if it has none."""
+        return await self._get_connection().list_prompts()
+
+    async def get_prompt(
+        self, name: str, args: Mapping[str, str] | None = None
+    ) -> tuple[Prompt | Reply, ...]:
+        """Return a prompt's messages, to begin a conversation with.
+
+        Their text is the server's. Raises HandrailError if the server refuses.
+        """
+        return await self._get_connection().get_prompt(name, dict(args or {}))
+
+    def _get_connection(self) -> Connection:
+        if self._connection is None:
+            raise NotConnected(f"The MCP server {self.name!r} is not connected.")
+        return self._connection
 
     def _make_tool(self, definition: ListedTool) -> Tool[..., Any]:
         name, effects = definition.name, self.offer.effects
@@ -231,6 +275,9 @@ class McpSource:
 
     def _is_stale(self, name: str) -> bool:
         return any(change.name == name for change in self.changes)
+
+
+async def _ignore(progress: float, total: float | None, message: str | None) -> None: ...
 
 
 _STALE = (

@@ -21,6 +21,8 @@ _SECRET = re.compile(
     r"|(?:card|account)[\s_-]*number|social security|\bssn\b|one[\s-]*time code|\botp\b|\bmfa\b",
     re.IGNORECASE,
 )
+_WARNS = re.compile(r"\b(?:do not|don't|never)\b", re.IGNORECASE)
+"""A description that warns against a secret does not ask for it."""
 
 
 def refuse_form(message: str, form: Mapping[str, Any]) -> str:
@@ -60,7 +62,8 @@ def _refuse_field(name: str, field: Any) -> str:
     if len(choices) > MAX_CHOICES or any(len(text) > MAX_TEXT_CHARS for text in texts):
         return f"its field {name[:80]!r} is too long"
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name)
-    if _SECRET.search(" ".join((spaced, *texts[1:3]))) or field.get("format") == "password":
+    said = "" if _WARNS.search(texts[2]) else texts[2]
+    if _SECRET.search(f"{spaced} {texts[1]} {said}") or field.get("format") == "password":
         return f"its field {name[:80]!r} is for a secret, which must never go into a form"
     return ""
 

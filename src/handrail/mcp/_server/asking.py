@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
+from mcp.server.request_state import authenticated_principal
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -51,6 +52,13 @@ async def approve(pending: Pending) -> Answer | Pending:
 def is_modern(request: Request) -> bool:
     """Return whether a request is from the era with independent requests."""
     return request.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def name_session(request: Request) -> str:
+    """Return the name of a request's session. In the newer era a client could invent any number."""
+    http = None if is_modern(request) else request.request
+    session = "" if http is None else http.headers.get("mcp-session-id", "")
+    return f"{authenticated_principal(request) or ''}/{session}"
 
 
 def can_ask(request: Request) -> bool:

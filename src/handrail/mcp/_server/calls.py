@@ -12,9 +12,8 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-from mcp.server.request_state import authenticated_principal
 
-from handrail import Call, Executor, Json, Result, Turn
+from handrail import Call, Executor, Json, Result, Toolset, Turn
 from handrail.events import Progressed
 from handrail.mcp._server.asking import (
     Request,
@@ -23,6 +22,7 @@ from handrail.mcp._server.asking import (
     current,
     is_modern,
     list_questions,
+    name_session,
     read_answer,
 )
 from handrail.mcp._server.callers import Caller, CallerFacts, find_caller
@@ -77,9 +77,12 @@ class Calls:
         answer_seconds: float,
         rules_of: RulesOf | None,
         facts: CallerFacts,
+        extra: Toolset | None = None,
     ) -> None:
         self._executor = executor
         self._facts = facts
+        self._extra = extra
+        """Tools that are called but not listed: they serve other requests."""
         self._tools = PrincipalTools(executor, rules_of)
         self._tools_change = executor.registry is not None or rules_of is not None
         self._places = places
@@ -95,7 +98,7 @@ class Calls:
         """Return the tools a client can call. From here on, calls mean these."""
         tools = await self._executor.prepare_tools()
         if self.changes is not None:
-            self.changes.remember(_name_session(request), request)
+            self.changes.remember(name_session(request), request)
         shown = await self._tools.select(tools, find_caller().principal)
         return types.ListToolsResult(tools=list_definitions(shown))
 
@@ -219,7 +222,7 @@ class Calls:
                 session.tell_answered()
 
     def _find_session(self, request: Request) -> Session:
-        caller, name = find_caller(), _name_session(request)
+        caller, name = find_caller(), name_session(request)
         metadata = self._facts.read_metadata(caller)
         key = (name, self._facts.digest(caller, metadata))
         session = self._sessions.get(key)
@@ -238,12 +241,20 @@ class Calls:
         now = self._executor.turn()
         turn.tools = await self._tools.select(now.tools, turn.principal)
         turn.generation = now.generation if turn.tools is now.tools else -1
+        self._add_extra(turn)
+
+    def _add_extra(self, turn: Turn[Any]) -> None:
+        if self._extra is not None:
+            turn.tools = Toolset.join((turn.tools, self._extra))
+            turn.generation = -1
+            lent = frozenset(tool.spec.name for tool in self._extra)
+            turn.options = turn.options._replace(lent=lent)
 
     def _open_turn(
         self, key: tuple[str, str], caller: Caller, metadata: Mapping[str, Json]
     ) -> Turn[Any]:
         own = partial(self._approve, caller.principal)
-        return self._executor.turn(
+        turn = self._executor.turn(
             _TURN,
             run=":".join(filter(None, ("mcp", *key))),
             principal=caller.principal,
@@ -251,6 +262,8 @@ class Calls:
             metadata=metadata,
             approver=own if self._executor.approver is None else None,
         )
+        self._add_extra(turn)
+        return turn
 
     async def _approve(self, principal: str | None, pending: Pending) -> Answer | Pending:
         """Ask the client. Until it answers, the call leaves its place to others."""
@@ -265,13 +278,6 @@ class Calls:
         """Return how many calls wait for a person."""
         waiting = (one for session in self._sessions.values() for one in session.turn.waiting)
         return self._asking + sum(1 for one in waiting if list_questions(one))
-
-
-def _name_session(request: Request) -> str:
-    """Return the name of a request's session. In the newer era a client could invent any number."""
-    http = None if is_modern(request) else request.request
-    session = "" if http is None else http.headers.get("mcp-session-id", "")
-    return f"{authenticated_principal(request) or ''}/{session}"
 
 
 def _has_session(request: Request) -> bool:

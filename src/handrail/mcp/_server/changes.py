@@ -17,6 +17,7 @@ from typing_extensions import override
 from handrail import Registry
 from handrail._support.loop import LoopBinding, spawn
 from handrail.mcp._server.asking import Request, is_modern
+from handrail.mcp._server.updates import ResourceUpdates
 
 PAUSE_SECONDS = 0.1
 """Changes following each other within this time are one change."""
@@ -60,6 +61,12 @@ class Changes:
                 stop[0]()
 
         stop.append(registry.watch(watch))
+
+    def serve(self, updates: ResourceUpdates | None) -> ListenHandler:
+        """Return what answers subscriptions, to changes of tools and to those of resources."""
+        if updates is not None:
+            self._bus, self.listen = updates.bus, updates.listen
+        return self.listen
 
     def remember(self, name: str, request: Request) -> None:
         """Notify a request's client about later changes."""

@@ -101,6 +101,8 @@ def _write_part(part: Text | Image | File) -> types.ContentBlock:
     data = b64encode(part.data).decode()
     if isinstance(part, Image):
         return types.ImageContent(data=data, mime_type=part.media_type)
+    if part.media_type.startswith("audio/"):
+        return types.AudioContent(data=data, mime_type=part.media_type)
     uri = f"result:///{quote(part.name, safe='')}"
     content = types.BlobResourceContents(uri=uri, mime_type=part.media_type, blob=data)
     return types.EmbeddedResource(resource=content)
