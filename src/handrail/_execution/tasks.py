@@ -62,6 +62,10 @@ class Tasks:
         """Use the running event loop. Raises RuntimeError if another one is in use."""
         self.pipeline.bind()
 
+    def call(self, function: Callable[[], object], /) -> None:
+        """Call a function in the thread of the event loop, from any thread."""
+        self.pipeline.home.call(function)
+
     def record(self, turn: Turn[Any], call: Call) -> RequestedCall:
         """Return a call's record, stopped if its turn is closed.
 
@@ -77,7 +81,11 @@ class Tasks:
         return self.view.covers(record.view)
 
     def cancel(self) -> None:
-        """Stop all calls in this view, also those still to be streamed."""
+        """Stop all calls in this view, also those still to be streamed, from any thread."""
+        if self.pipeline.home.loop is not None:
+            self.call(self._cancel)
+
+    def _cancel(self) -> None:
         for view, turn in self.pipeline.arriving:
             if self.view.covers(view):
                 turn.cancel()
