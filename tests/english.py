@@ -128,7 +128,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "policy": (10, 8),
     "programs": (34, 33),
     "providers": (10, 6),
-    "runs": (40, 27),
+    "runs": (14, 9),
     "sandbox": (10, 6),
     "telemetry": (10, 6),
     "testing": (10, 6),

@@ -118,7 +118,7 @@ class Cursor:
         self.chars = 0
         """How many characters were shown, in all pieces."""
         self.text = 0
-        """How many characters of text were shown."""
+        """Characters of text shown."""
         self.digest = ""
         self._shown = ""
         self._pieces = 0
