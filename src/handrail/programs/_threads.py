@@ -53,7 +53,7 @@ class Threads:
         self._free: list[SimpleQueue[_Job[Any]]] = []
 
     async def run(self, home: LoopBinding, work: Callable[[], T]) -> T:
-        """Return what the work does in a thread. If this is cancelled, the work goes on."""
+        """Return what the work does in a thread. Cancelling this does not stop the work."""
         thread = self._find_free()
         if thread is None:
             return await to_thread.run_sync(work, abandon_on_cancel=True)
