@@ -234,8 +234,8 @@ class RunJournal:
     ) -> tuple[RunHead, list[int]]:
         """Add lines, the rows that pages read, and more rows, in one transaction.
 
-        Returns the new end of the chain, and how many rows each statement changed: none if another
-        execution has added entries at this place, or if a guard has changed no row.
+        Returns the new end of the chain, and how many rows each statement changed. There are none
+        if another execution has added entries at this place, or if a guard has changed no row.
         """
         plain = [line for line, _ in lines]
         fields = [content for _, content in lines]
