@@ -49,7 +49,7 @@ class JournalLine:
 
     @classmethod
     def of(cls, kind: str, /, **content: Any) -> JournalLine:
-        """Return a line with this content. Values that are not JSON are kept as their repr."""
+        """Return a line with this content. Values which are not JSON are kept as their repr."""
         return cls(kind, _encode(content))
 
     @property

@@ -47,7 +47,7 @@ class Removal:
         self._ids = list_ids(database)
 
     async def prune(self, before: float, max_seconds: float | None) -> int:
-        """Remove runs that ended before a time, and return their number."""
+        """Remove runs which ended before a time, and return their number."""
         began, removed = time.monotonic(), 0
         async for batch in self._find_old(before):
             removed += await self._remove(batch)
@@ -65,7 +65,7 @@ class Removal:
         return await self._remove(ended, erase=erase)
 
     async def _find_old(self, before: float) -> AsyncIterator[list[EndedRun]]:
-        """Yield batches of runs that ended before a time, the oldest first."""
+        """Yield batches of runs which ended before a time, the oldest first."""
         place: tuple[float, str] = (0.0, "")
         while True:
             rows = await self._database.read(

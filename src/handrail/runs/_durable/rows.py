@@ -62,6 +62,12 @@ def take_row(run: str) -> Step:
     return sql, [{"id": run, "now": time.time()}]
 
 
+def cancel_row(run: str) -> Step:
+    """Return the statement that records that a run is cancelled, unless it has ended."""
+    sql = f"UPDATE handrail_run SET status = 'cancelled', changed = :now WHERE id = :id AND {_LIVE}"
+    return sql, [{"id": run, "now": time.time()}]
+
+
 def state_row(run: str, segment: int, body: str) -> Step:
     """Return the statement adding a segment's initial state, unless it exists."""
     return PUT_STATE, [{"run": run, "segment": segment, "body": body}]
@@ -172,7 +178,7 @@ class Rows:
         return rows[0][0] if rows else None
 
     async def forget_call(self, key: str) -> None:
-        """Remove the row for a call that did not take effect."""
+        """Remove the row for a call which did not take effect."""
         await self._write("DELETE FROM handrail_call WHERE key = :key", key=key)
 
     async def calls_of(self, run: str, turn: str) -> list[IntendedCall]:
@@ -262,16 +268,6 @@ class Rows:
         steps = [*guards, end_row(head, status, segment, outcome)]
         if not await self._database.transact(steps, len(steps)):
             await self.keep_head(head)
-
-    async def cancel_run(self, run: str) -> bool:
-        """Record a run's cancellation. Returns False if it has ended."""
-        changed = await self._write(
-            "UPDATE handrail_run SET status = 'cancelled', changed = :now "
-            f"WHERE id = :id AND {_LIVE}",
-            id=run,
-            now=time.time(),
-        )
-        return changed == 1
 
     async def reopen(self, run: str, segment: int) -> bool:
         """Queue a run again with a new segment. Returns False if another process did so."""

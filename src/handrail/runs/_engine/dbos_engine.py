@@ -177,7 +177,7 @@ class DbosEngine:
         )
 
     def _check_host(self, host: Any) -> None:
-        """Refuse to join an instance that does not see our segments."""
+        """Refuse to join an instance which does not see our segments."""
         found = read_settings(host)
         joined = (found.name, DBOS.application_version, found.url)
         wanted = (self._name, self._version, self._database.url)
