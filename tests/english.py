@@ -103,7 +103,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "adapters": (10, 6),
     "agent": (10, 8),
     "approvals": (11, 6),
-    "cli": (33, 28),
+    "cli": (9, 9),
     "coding": (10, 7),
     "console": (10, 6),
     "docs/cli": (20, 17),
