@@ -28,7 +28,7 @@ def explain(record: RequestedCall, pipeline: Pipeline) -> Explanation:
         tool=checked.name,
         repairs=checked.parsed.repairs,
         accesses=checked.accesses,
-        sources=checked.sources,
+        sources=checked.shown_sources,
         matched=policy.explain(checked) if isinstance(policy, Explains) else (),
         decision=decision,
         pending=_question(running, pipeline) if isinstance(decision, Ask) else None,

@@ -97,7 +97,7 @@ class Questions:
             notes=(*running.notes, *checked.parsed.repairs),
             approves=running.is_approved or not isinstance(decision, SignIn),
             added=running.added,
-            sources=checked.sources if ask is not None else (),
+            sources=checked.shown_sources if ask is not None else (),
             **running.record.shown_with,
         )
         return pending if ask is None else grade_pending(pending)

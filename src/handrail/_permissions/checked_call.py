@@ -113,6 +113,11 @@ class CheckedCall(NamedTuple):
         return find_sources(heard, self.parsed.text, self.accesses, marked=marked, known=known)
 
     @property
+    def shown_sources(self) -> tuple[ValueSource, ...]:
+        """The sources to show people: none if the application passes no one's words."""
+        return () if self.turn.options.heard is None else self.sources
+
+    @property
     def after(self) -> Mapping[str, str]:
         """The first calls in the run that read text from strangers or something private.
 
