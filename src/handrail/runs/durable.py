@@ -28,7 +28,7 @@ from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.reading import DurableRun, fork_run, read_run
 from handrail.runs._durable.removal import Removal
 from handrail.runs._durable.rotation import check_keys
-from handrail.runs._durable.rows import Rows, RunRow, run_row
+from handrail.runs._durable.rows import Rows, RunRow, cancel_row, run_row
 from handrail.runs._durable.segments import Segments
 from handrail.runs._engine.call_queue import CallQueue
 from handrail.runs._engine.loading import load_engine
@@ -263,10 +263,9 @@ class DurableRuns:
     async def cancel(self, run_id: str) -> bool:
         """Stop a run, and the tools that it runs. Returns False if it has already ended."""
         row = await self._find(run_id)
-        if not await self._rows.cancel_run(run_id):
+        if not await self._rows.journal(run_id).cancel(cancel_row(run_id)):
             return False
         await self._workflows.cancel(segment_id(run_id, row.segment))
-        await self._rows.journal(run_id).note_cancel()
         return True
 
     async def resume(self, run_id: str) -> None:

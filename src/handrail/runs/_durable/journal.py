@@ -15,6 +15,7 @@ from handrail.agent import RunEvent
 from handrail.messages import Message, Prompt, Reply
 from handrail.runs._engine.call_queue import QueuedLines
 from handrail.runs._store.database import Database
+from handrail.runs._store.points import reach
 from handrail.runs._store.port import Step
 from handrail.runs._store.writes import GUARDS, HEAD_AND_TALLY, RunWrites
 from handrail.runs.journal import STATUS, JournalLine, RunHead
@@ -49,6 +50,8 @@ class RunJournal:
         self._turn: Turn[Any] | None = None
         self._feed: Any = None
         self._turns = self._calls = 0
+        self.step = ""
+        """The segment and the number of the step with the last reply."""
         self.queued = QueuedLines()
 
     def put(self, *lines: LineFields) -> None:
@@ -74,11 +77,20 @@ class RunJournal:
         """Return what is known of the run as a whole."""
         return (await self._read_head()).summary
 
-    async def note_cancel(self) -> None:
-        """Write that a run was cancelled."""
+    async def cancel(self, row: Step) -> bool:
+        """Write that a run was cancelled, with a row. Returns False if no row has changed."""
         ended = datetime.now(UTC).isoformat(timespec="seconds")
         self.put_status(CANCELLED, why="cancelled by the user", ended=ended)
-        await self.flush()
+        lines, self._unwritten = self._unwritten, []
+        now = await self._read_head()
+        while (before := now).entries:
+            head, changed = await self._insert(before, lines, time.time(), guards=[row])
+            if changed or (now := await self._read_head()).digest == head.digest:
+                reach("run.cancelled")
+                return True
+            if now.digest == before.digest:  # no one else has written
+                return False
+        return False
 
     async def note_failure(self, why: str) -> RunHead:
         """Write that a run failed. Its segment can continue. Returns the end of the chain."""
@@ -92,16 +104,18 @@ class RunJournal:
         self.put_status(QUEUED, why="", ended=None)
         await self.flush()
 
-    async def open(self, turns: int, calls: int, segment: int, taken: Step) -> None:
+    async def open(self, turns: int, calls: int, segment: int, taken: Step) -> bool:
         """Begin to record a segment, whose state has this many turns and calls.
 
-        The row ``taken`` is written if the run was queued, or waited.
+        The row ``taken`` is written if the run was queued, or waited. Returns False if the run is
+        cancelled.
         """
         self._turns, self._calls = turns, calls
         head = await self._read_head()
-        if head.status != "running":
+        if head.status not in {"running", "cancelled"}:
             self.put_status(RUNNING, why="", ended=None)
             await self._flush(segment, lambda _: [taken])
+        return head.status != "cancelled"
 
     def on_event(self, event: RunEvent) -> None:
         """Add a reply, unless a former attempt at this segment has recorded it."""
@@ -111,7 +125,9 @@ class RunJournal:
         self._calls += len(event.calls)
         known = self._head.summary.get("turns") if self._head else 0
         if self._turns > (known if isinstance(known, int) else 0):
-            self.put(reply_line(time.time(), event, self._turns))
+            line = reply_line(time.time(), event, self._turns)
+            is_whole = line["text"] == event.text
+            self.put(line if is_whole else {**line, "step": self.step})
             self.put_status(turns=self._turns, calls=self._calls)
 
     def listen(self, turn: Turn[Any]) -> None:
@@ -212,18 +228,22 @@ class RunJournal:
         before: RunHead,
         lines: Sequence[tuple[JournalLine, LineFields]],
         at: float,
-        make_rows: _MakeRows,
+        make_rows: _MakeRows = lambda _: (),
+        *,
+        guards: Sequence[Step] = (),
     ) -> tuple[RunHead, list[int]]:
         """Add lines, the rows that pages read, and more rows, in one transaction.
 
-        Returns the new end of the chain, and how many rows each statement changed: none if another
-        execution has added entries at this place.
+        Returns the new end of the chain, and how many rows each statement changed. There are none
+        if another execution has added entries at this place, or if a guard has changed no row.
         """
         plain = [line for line, _ in lines]
         fields = [content for _, content in lines]
         head, _, steps = self._writes.append(before, plain, fields, at)
         self._head = None  # an error leaves both to be read again
-        changed = await self._database.transact([*steps, *make_rows(head)], GUARDS)
+        steps[GUARDS:GUARDS] = guards
+        several = [*steps, *make_rows(head)]
+        changed = await self._database.transact(several, GUARDS + len(guards))
         if changed:
             self._writes.written()
         return head, changed

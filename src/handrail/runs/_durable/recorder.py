@@ -104,6 +104,7 @@ class SegmentRecorder:
             return _CUT if self._left <= 0 or self._is_draining() else await work()
 
         text = await self.step(ask)
+        self._journal.step = f"{self._place[1]}/{self._count - 1}"
         reach("model.recorded")
         self._left -= 1
         if text == _CUT:

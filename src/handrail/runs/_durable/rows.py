@@ -62,6 +62,12 @@ def take_row(run: str) -> Step:
     return sql, [{"id": run, "now": time.time()}]
 
 
+def cancel_row(run: str) -> Step:
+    """Return the statement that records that a run is cancelled, unless it has ended."""
+    sql = f"UPDATE handrail_run SET status = 'cancelled', changed = :now WHERE id = :id AND {_LIVE}"
+    return sql, [{"id": run, "now": time.time()}]
+
+
 def state_row(run: str, segment: int, body: str) -> Step:
     """Return the statement that adds the state in which a segment begins, unless there is one."""
     return PUT_STATE, [{"run": run, "segment": segment, "body": body}]
@@ -262,16 +268,6 @@ class Rows:
         steps = [*guards, end_row(head, status, segment, outcome)]
         if not await self._database.transact(steps, len(steps)):
             await self.keep_head(head)
-
-    async def cancel_run(self, run: str) -> bool:
-        """Record that a run is cancelled. Returns False if it has ended."""
-        changed = await self._write(
-            "UPDATE handrail_run SET status = 'cancelled', changed = :now "
-            f"WHERE id = :id AND {_LIVE}",
-            id=run,
-            now=time.time(),
-        )
-        return changed == 1
 
     async def reopen(self, run: str, segment: int) -> bool:
         """Record that a run is queued with a new segment. Returns False if another did that."""

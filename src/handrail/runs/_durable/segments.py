@@ -179,7 +179,9 @@ class Segments:
 
     async def _run(self, order: Order, state: RunState) -> RunStatus:
         journal = self.rows.journal(order.run)
-        await journal.open(state.turns, state.calls, order.number, take_row(order.run))
+        taken_row = take_row(order.run)
+        if not await journal.open(state.turns, state.calls, order.number, taken_row):
+            return "cancelled"  # by a process that died before it told the engine
         recorder = SegmentRecorder(
             self.rows,
             journal,
