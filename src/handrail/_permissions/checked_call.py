@@ -113,11 +113,6 @@ class CheckedCall(NamedTuple):
         return find_sources(heard, self.parsed.text, self.accesses, marked=marked, known=known)
 
     @property
-    def shown_sources(self) -> tuple[ValueSource, ...]:
-        """The sources to show people: none if the application passes no one's words."""
-        return () if self.turn.options.heard is None else self.sources
-
-    @property
     def after(self) -> Mapping[str, str]:
         """The first calls in the run that read text from strangers or something private.
 
@@ -181,3 +176,8 @@ def with_decision(checked: CheckedCall, decision: Decision) -> CheckedCall:
         CheckedCall, (call, spec, accesses, turn, decision, via, nth, tool, parsed)
     )
     return made
+
+
+def shown_sources(checked: CheckedCall) -> tuple[ValueSource, ...]:
+    """Return the sources to show people: none if the application passes no one's words."""
+    return () if checked.turn.options.heard is None else checked.sources
