@@ -267,7 +267,10 @@ def test_a_rule_expires_at_a_day_or_a_time(written: str, expires: datetime) -> N
         ("allwo = []", "r.toml: unknown key 'allwo'; use one of mode, rule, sources, version"),
         ("b = 1\na = 1", "r.toml: unknown key 'a'; use one of mode, rule, sources, version"),
         ("[[rules]]", "r.toml: unknown key 'rules'; did you mean 'rule'?"),
-        ("__class__ = 1", "r.toml: unknown key '__class__'; use one of mode, rule, sources, version"),
+        (
+            "__class__ = 1",
+            "r.toml: unknown key '__class__'; use one of mode, rule, sources, version",
+        ),
         ("version = 2", "r.toml: unknown version 2; use version = 1"),
         ("version = '1'", 'r.toml: unknown version "1"; use version = 1'),
         ("version = true", "r.toml: unknown version true; use version = 1"),
