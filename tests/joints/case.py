@@ -54,6 +54,8 @@ class Case:
     """Whether the tool reads that a person has approved what a policy asked."""
     needs_session: bool = False
     """Whether the calls are of one session, where a client has one."""
+    prompt: str = "go"
+    """What the user writes."""
     model: Model | None = None
     """Sends the replies in place of the function that reads them."""
 

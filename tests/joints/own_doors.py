@@ -71,7 +71,7 @@ def own_door(run_turn: RunTurn, *, is_async: bool = True) -> Door:
                 await stack.enter_async_context(executor)
             for number, calls in enumerate(case.replies, 1):
                 executor.refresh_tools()
-                turn = executor.turn(str(number), run="R", **case.turn)
+                turn = executor.turn(str(number), run="R", said=[case.prompt], **case.turn)
                 async with anyio.create_task_group() as beside:
                     if is_async:
                         beside.start_soon(_hear, turn.events(), seen)
@@ -84,7 +84,7 @@ def own_door(run_turn: RunTurn, *, is_async: bool = True) -> Door:
                 waiting = turn.pending
                 while waiting:
                     async with make_executor(case, seen, ledger) as other:
-                        again = other.turn(str(number), run="R", **case.turn)
+                        again = other.turn(str(number), run="R", said=[case.prompt], **case.turn)
                         waiting = await _answer_again(again, waiting, answers, seen)
                 if turn.stop_reason is not None:
                     break
