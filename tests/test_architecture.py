@@ -123,7 +123,11 @@ DOORS = {
         "adapters.crewai",
         "adapters.fastmcp",
     },
-    "pydantic_ai": {"adapters._sources.pydantic_ai", "adapters.pydantic_ai"},
+    "pydantic_ai": {
+        "adapters._calls.pydantic_ai",
+        "adapters._sources.pydantic_ai",
+        "adapters.pydantic_ai",
+    },
     "pydantic_core": {"_schema.validator", "adapters._turns", "testing._scripted"},
     "psycopg": {"runs._store.postgres"},
     "sqlalchemy": {"runs._engine.dbos_connections"},

@@ -293,6 +293,11 @@ class Executor:
         return self._pipeline.questions.approvals.approver
 
     @property
+    def policy(self) -> Policy | None:
+        """Decides each call, if anything does."""
+        return self._view.policy
+
+    @property
     def ledger(self) -> Ledger:
         """Where used approvals are recorded."""
         return self._pipeline.questions.approvals.ledger
@@ -309,11 +314,7 @@ class Executor:
 
     @property
     def tools(self) -> Toolset:
-        """The tools to send to a model, including ``read_result`` once a result was truncated.
-
-        If some are deferred, ``search_tools`` is among them. Its description says what it can find;
-        with thousands of tools, ``prepare_tools`` finds that out without blocking the event loop.
-        """
+        """The tools to send to a model, with ``read_result`` and ``search_tools`` if needed."""
         return self._view.describe_tools()
 
     @property
@@ -324,7 +325,7 @@ class Executor:
     def refresh_tools(self) -> Toolset:
         """Use the registry's current tools, and return them."""
         self._view.refresh()
-        return self._view.describe_tools()
+        return self.tools
 
     async def prepare_tools(self) -> Toolset:
         """Use the registry's current tools, and return them. Many tools do not block the loop."""
@@ -371,8 +372,7 @@ class Executor:
         No one can stop a thread: it can outlive its call, and this block.
 
         Args:
-            count: Gets 1 before a plain function starts, and -1 once it has ended, or never will
-                start. It is called in any thread.
+            count: Gets 1 before a plain function starts, and -1 once it has ended, in any thread.
         """
         from handrail._execution.threads import count_threads
 

@@ -54,6 +54,11 @@ class Inside(Protocol):
     kept: str
 
     @property
+    def heard(self) -> Any:
+        """All words from people and tools in the call's run."""
+        ...
+
+    @property
     def answers(self) -> Mapping[str, Answer]:
         """The answers to the requests inside the call."""
         ...
@@ -232,6 +237,11 @@ class Context(Generic[D]):
         if self._call is None:
             raise RuntimeError(_NO_EXECUTOR)
         self._call.inner.suspend(requests, record, tuple(approved))
+
+    @property
+    def heard(self) -> Any:
+        """All words from people and tools in this run, for ``turn(heard=...)``."""
+        return None if self._call is None else self._call.inner.heard
 
     @property
     def record(self) -> str:

@@ -271,6 +271,7 @@ class Agent(Generic[T]):
         parent: LiveRun | None = None,
         watch: OnEvent | None = None,
         recorder: Recorder | None = None,
+        caller: Context[Any] | None = None,
     ) -> Run[T]:
         check_options(options, RunArgs.__annotations__)
         if recorder is None:  # its answers can be used
@@ -296,6 +297,7 @@ class Agent(Generic[T]):
             for_turn={name: value for name, value in for_turn.items() if value is not None},
             parent=parent,
             recorder=recorder,
+            caller=caller,
         )
         return Run(settings, run_options, executor, start, own=executor is not self._tools)
 
@@ -338,7 +340,8 @@ class Agent(Generic[T]):
                 if context.principal is not None:
                     options["principal"] = context.principal
                 approver = context.approver if executor.approver is None else None
-                return self._make_run(state, executor, options, approver=approver, parent=parent)
+                about: Any = {"approver": approver, "parent": parent, "caller": context}
+                return self._make_run(state, executor, options, **about)
 
             done = await run_inside(task, context, executor, make_run)
             if done.stop_reason != "answer":

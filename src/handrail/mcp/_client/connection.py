@@ -245,7 +245,7 @@ class Connection:
         """Return a prompt's messages. Raises HandrailError if the server refuses."""
         sent = await self._request(lambda one: one.get_prompt(name, args))
         return tuple(
-            Prompt((part,)) if is_user else Reply((_say(part),))
+            Prompt((_quote(part),)) if is_user else Reply((_say(part),))
             for is_user, part in read_messages(sent)
         )
 
@@ -324,6 +324,11 @@ def _read_prompt(listed: Any) -> ServerPrompt:
         spell_out(listed.description or listed.title or ""),
         tuple((spell_out(one.name), bool(one.required)) for one in listed.arguments or ()),
     )
+
+
+def _quote(part: Text | Image | File) -> Text | Image | File:
+    """Return a part as words of a server, and not of the user."""
+    return Text(part.text, quoted=True) if isinstance(part, Text) else part
 
 
 def _say(part: Text | Image | File) -> Text:
