@@ -59,7 +59,7 @@ from handrail.agent._run import Run
 from handrail.agent._subagent import NO_TIMEOUT, run_inside
 from handrail.approvals import defer
 from handrail.messages import Content, Message, Model, model_names
-from handrail.permissions import Answer, Approver, Policy, check_answers
+from handrail.permissions import Answer, Approver, FindCredential, Policy, check_answers
 
 _DEFAULT_LIMITS = Limits()
 
@@ -106,6 +106,7 @@ class Agent(Generic[T]):
         approvals: Who approves calls, and what an approval is tied to.
         hooks: Your code before, after and around calls.
         around: Your code around each run, also if the agent is a sub-agent.
+        credentials: Finds each principal's credentials: see ``Executor``.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -125,16 +126,18 @@ class Agent(Generic[T]):
         approvals: Approvals | Approver | None = None,
         hooks: Sequence[Hook] = (),
         around: AroundRun | None = None,
+        credentials: FindCredential | None = None,
     ) -> None:
         function = as_model(model)
         check_limits(limits)
         self._tools = as_tools(tools)
-        checks = {"policy": policy, "approvals": approvals, "hooks": hooks}
+        checks: dict[str, Any] = {"policy": policy, "approvals": approvals, "hooks": hooks}
+        checks["credentials"] = credentials
         given = [name for name, value in checks.items() if value]
         if isinstance(self._tools, Executor) and given:
             raise ValueError(f"Agent({given[0]}=...): pass it to your Executor instead.")
         checks["approvals"] = as_approvals(approvals)  # all runs share one record
-        self._checks: dict[str, Any] = checks
+        self._checks = checks
         self._settings = RunSettings(
             model=function,
             system=system,
