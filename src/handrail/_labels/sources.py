@@ -1,4 +1,4 @@
-"""Sources: who named the value that a call uses, and the markers that declare it on types."""
+"""Sources: who named a value in a call, and the type markers for declaring it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ class _Marks:
 class Own:
     """Marks a result or a field that only you or your own systems can set.
 
-    Ask of each field: could a stranger choose this value, without you or the system doing anything?
-    If not, it is your own: ``id: Annotated[str, Own]``. With a scheme, as in ``Own("event")``, the
-    value is known only as a resource of this scheme, or as an argument of this name.
+    Ask for each field: could a stranger choose this value, without you or the system doing
+    anything? If not, it is your own: ``id: Annotated[str, Own]``. With a scheme, as in
+    ``Own("event")``, the value is known only as a resource with this scheme, or as an argument with
+    this name.
     """
 
     scheme: str = ""
@@ -44,7 +45,7 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Marks an argument that says where something goes: ``to: Annotated[str, Destination]``.
+    """Marks an argument saying where something goes: ``to: Annotated[str, Destination]``.
 
     Resources that ``touches`` takes from the arguments are destinations without it.
     """
@@ -67,7 +68,7 @@ class OwnValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueSource:
-    """Who named one value of a call."""
+    """Who named one value in a call."""
 
     value: str
     """The value, as the model wrote it."""
@@ -83,7 +84,7 @@ class ValueSource:
     quote: str = ""
     """The words around it, as they were written."""
     part: str = ""
-    """A part that was read there, if the value is from nowhere: a code in an address."""
+    """A part read there, if the value is from nowhere: a code in an address."""
     is_link: bool = False
     """Whether it is a link, an address or an account number in a longer text."""
     verb: str = ""
