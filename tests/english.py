@@ -107,6 +107,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "coding": (10, 7),
     "console": (10, 6),
     "docs/cli": (20, 17),
+    "credentials": (19, 6),
     "docs/coding": (18, 18),
     "docs/concepts": (18, 11),
     "docs/contributing": (22, 17),

@@ -13,6 +13,7 @@ from handrail.events import (
     Answered,
     Asked,
     AttemptFailed,
+    CredentialUsed,
     Decided,
     Event,
     Finished,
@@ -46,6 +47,7 @@ EVENTS = (
     "answered",
     "waiting",
     "started",
+    "credential_used",
     "progressed",
     "attempt_failed",
     "stored",
@@ -134,13 +136,17 @@ def make_diff(changes: Iterable[PlannedChange]) -> str:
     return "".join(pieces)[:MAX_DIFF_CHARS]
 
 
-def _step(event: Waiting | Started | Progressed | AttemptFailed | Stored) -> LineFields:
+def _step(
+    event: Waiting | Started | CredentialUsed | Progressed | AttemptFailed | Stored,
+) -> LineFields:
     match event:
         case Waiting(at, call_id, on, reason, what):
             why = {"on": list(on), "reason": reason, "what": what}
             return {**_head(at, "waiting", call_id), **why}
         case Started(at, call_id, attempt):
             return {**_head(at, "started", call_id), "attempt": attempt}
+        case CredentialUsed(at, call_id, name, principal):
+            return {**_head(at, "credential_used", call_id), "name": name, "principal": principal}
         case Progressed(at, call_id, message, fraction):
             line = {**_head(at, "progressed", call_id), "message": message[:MAX_TEXT_CHARS]}
             return line if fraction is None else {**line, "fraction": fraction}

@@ -42,7 +42,7 @@ def _read_block(block: Any, root: Path) -> Content:
 def _read_resource(resource: Any, root: Path) -> Content:
     name = _name_resource(resource.uri, root)
     if isinstance(resource, TextResourceContents):
-        return Text(f'\n<file path="{name}">\n{resource.text}\n</file>\n')
+        return Text(f'\n<file path="{name}">\n{resource.text}\n</file>\n', quoted=True)
     media_type = resource.mime_type or "application/octet-stream"
     return File(decode(resource.blob), media_type, Path(name).name)
 
