@@ -17,6 +17,7 @@ from handrail._execution.running import Group, RequestedCall, RunningCall, pendi
 from handrail._execution.view import View
 from handrail._support.loop import close_generator, in_context, must_pass, spawn
 from handrail._turn.event_feed import EventFeed
+from handrail._turn.record import Record
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer
 from handrail._values.call import Call
@@ -62,9 +63,14 @@ class Tasks:
         """Use the running event loop. Raises RuntimeError if another one is in use."""
         self.pipeline.bind()
 
-    def call(self, function: Callable[[], object], /) -> None:
-        """Call a function in the thread of the event loop, from any thread."""
-        self.pipeline.home.call(function)
+    def stop(self, records: Sequence[Record], /) -> None:
+        """Stop these calls, from any thread."""
+
+        def stop_all() -> None:
+            for record in records:
+                record.cancel()
+
+        self.pipeline.home.call(stop_all)
 
     def record(self, turn: Turn[Any], call: Call) -> RequestedCall:
         """Return a call's record, stopped if its turn is closed.
@@ -83,7 +89,7 @@ class Tasks:
     def cancel(self) -> None:
         """Stop all calls in this view, also those still to be streamed, from any thread."""
         if self.pipeline.home.loop is not None:
-            self.call(self._cancel)
+            self.pipeline.home.call(self._cancel)
 
     def _cancel(self) -> None:
         for view, turn in self.pipeline.arriving:

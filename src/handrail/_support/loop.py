@@ -90,7 +90,7 @@ class LoopBinding:
             return False
         return True
 
-    def call(self, function: Callable[[], object]) -> None:
+    def call(self, function: Callable[[], None]) -> None:
         """Call a function in the loop's thread, from any thread. Directly if the loop has ended."""
         is_asyncio = isinstance(self.loop, asyncio.AbstractEventLoop)
         soon = self.loop.call_soon_threadsafe if is_asyncio else self.loop.run_sync_soon

@@ -54,8 +54,8 @@ class TurnOwner(Protocol[T_contra, R]):
     def bind(self) -> None:
         """Use the running event loop."""
 
-    def call(self, function: Callable[[], object], /) -> None:
-        """Call a function in the thread of the event loop, from any thread."""
+    def stop(self, records: Sequence[Record], /) -> None:
+        """Stop these calls, from any thread."""
 
     def record(self, turn: T_contra, call: Call, /) -> R:
         """Return a call's record."""

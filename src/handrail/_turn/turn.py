@@ -252,7 +252,7 @@ class Turn(Generic[D]):
         live = [record for record in tuple(self._records.values()) if record.result is None]
         live = [record for record in live if not call_ids or record.call.id in call_ids]
         if live:
-            self.owner.call(lambda: [record.cancel() for record in live])
+            self.owner.stop(live)
         return tuple([record.call.id for record in live])
 
     def close(self, reason: str) -> None:
