@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from handrail.runs._reading.records import Records
     from handrail.runs._reading.values import RunQuery
     from handrail.runs._sealing.codec import Codec
+    from handrail.runs._store.database import Database
     from handrail.runs.answers import AnswerOutcome, Claimant, request_digest
     from handrail.runs.chain import ChainBreak, verify
     from handrail.runs.history import read_history
@@ -33,6 +34,7 @@ else:
         "_reading.records": "Records",
         "_reading.values": "RunQuery",
         "_sealing.codec": "Codec",
+        "_store.database": "Database",
         "answers": "AnswerOutcome Claimant request_digest",
         "chain": "ChainBreak verify",
         "history": "read_history",
@@ -52,6 +54,7 @@ __all__ = [
     "ChainBreak",
     "Claimant",
     "Codec",
+    "Database",
     "JournalEntry",
     "JournalError",
     "JournalLine",
