@@ -154,7 +154,8 @@ class Conversations:
     async def append(self, head: ConversationHead, messages: Iterable[Message]) -> ConversationHead:
         """Add messages behind those of a head, and return the new head.
 
-        Raises ConversationBusy if the conversation has changed, or a run continues it.
+        Raises ConversationBusy if the conversation has changed, or a run continues it. If the
+        connection was lost, the change can be your own: read it again.
         """
         if head.lease:
             raise ConversationBusy(_BUSY)
@@ -223,9 +224,11 @@ class Conversations:
             for number, message in enumerate(messages, head.entries)
         ]
         append: Step = (_APPEND, [guard])
+        # a statement is repeated after a lost connection, and the first one may have succeeded
         if not await self.database.transact([append, (_PUT, rows)] if rows else [append], 1):
             found = await self.head(head.principal, head.id)
-            if found != new._replace(changed=found.changed):  # a lost connection hides success
+            is_mine = (run, lease) != (head.run, head.lease) and run
+            if not is_mine or found != new._replace(changed=found.changed):
                 raise ConversationBusy(_BUSY)
         return new
 
