@@ -11,9 +11,9 @@ import httpx2
 import pytest
 
 from handrail.messages import Delta, Reply, Request
-from handrail.runs.conversations import Conversations
 from handrail.runs.durable import DurableRuns
 from handrail.web import ChatApp
+from handrail.web.conversations import Conversations
 from web.chats import (
     ORIGIN,
     REFUNDS,

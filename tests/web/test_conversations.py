@@ -11,8 +11,8 @@ import pytest
 
 from handrail import Call, Image, Result, Text
 from handrail.messages import Message, Prompt, Reply, ToolResults
-from handrail.runs import Database
-from handrail.runs.conversations import ConversationBusy, ConversationHead, Conversations
+from handrail.runs import open_runs
+from handrail.web.conversations import ConversationBusy, ConversationHead, Conversations
 
 SAID: tuple[Message, ...] = (
     Prompt((Text("Look."), Image(b"\x00\xff", "image/png"))),
@@ -27,7 +27,7 @@ async def test_messages_come_back_as_they_were(database: str) -> None:
     head = await store.create("ada", "k", title="Look", metadata={"plan": "gold"})
     head = await store.append(head, SAID[:2])
     head = await store.append(head, SAID[2:])
-    saved = await Conversations(Database(database)).get("ada", "k")
+    saved = await Conversations(open_runs(database)).get("ada", "k")
 
     assert saved == (head, SAID)
     assert (head.title, head.metadata, head.entries) == ("Look", {"plan": "gold"}, 4)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from handrail.runs._reading.records import Records
     from handrail.runs._reading.values import RunQuery
     from handrail.runs._sealing.codec import Codec
-    from handrail.runs._store.database import Database
     from handrail.runs.answers import AnswerOutcome, Claimant, request_digest
     from handrail.runs.chain import ChainBreak, verify
     from handrail.runs.history import read_history
@@ -34,7 +33,6 @@ else:
         "_reading.records": "Records",
         "_reading.values": "RunQuery",
         "_sealing.codec": "Codec",
-        "_store.database": "Database",
         "answers": "AnswerOutcome Claimant request_digest",
         "chain": "ChainBreak verify",
         "history": "read_history",
@@ -54,7 +52,6 @@ __all__ = [
     "ChainBreak",
     "Claimant",
     "Codec",
-    "Database",
     "JournalEntry",
     "JournalError",
     "JournalLine",

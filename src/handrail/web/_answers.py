@@ -12,7 +12,7 @@ from anyio import to_thread
 from handrail import Result
 from handrail.permissions import Answer, Pending
 from handrail.runs import AnswerOutcome, Claimant, RunStore, request_digest
-from handrail.web._asked import WebAnswer
+from handrail.web._protocols.asked import WebAnswer
 from handrail.web._visitor import Visitor
 
 _MAX_REQUESTS = 1_000

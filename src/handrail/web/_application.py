@@ -17,26 +17,26 @@ from starlette.types import Receive, Scope, Send
 
 from handrail.agent import Agent
 from handrail.messages import Prompt
-from handrail.runs import Database, RunStore
-from handrail.runs.conversations import (
-    ConversationBusy,
-    ConversationHead,
-    Conversations,
-    make_title,
-)
+from handrail.runs import RunStore
 from handrail.runs.durable import DurableRuns
 from handrail.web._answers import Inbox, describe_request, describe_waiting
-from handrail.web._asked import ChatRequest, read_answer, read_chat
 from handrail.web._files import KINDS, MAX_BYTES, KeptFile, find_file, keep_file
 from handrail.web._guard import Doorkeeper, Refusal, bad, read_bytes, read_json
-from handrail.web._own_events import Encoder, OwnEvents
 from handrail.web._process import ProcessChats
+from handrail.web._protocols.asked import ChatRequest, read_answer, read_chat
+from handrail.web._protocols.own_events import Encoder, OwnEvents
 from handrail.web._serving import Place, Serving
 from handrail.web._shown import describe_conversation, describe_head
 from handrail.web._streams import EventResponse
 from handrail.web._visitor import Identify, Visitor
 from handrail.web._wire import WireEvent
 from handrail.web._workers import WorkerChats, prefix_of
+from handrail.web.conversations import (
+    ConversationBusy,
+    ConversationHead,
+    Conversations,
+    make_title,
+)
 
 MAX_CHAT_BYTES = 1024 * 1024
 MAX_STREAMS = 1_000
@@ -56,13 +56,13 @@ class ChatApp:
         serves: An agent, which runs in this process, or ``DurableRuns``, whose workers run it.
         identify: Returns the visitor who sent a Starlette request; None for a stranger.
         origins: The origins whose pages may send messages, such as ``https://shop.example``.
-        database: Stores the conversations: a path, ``postgresql://...``, or a ``Database``.
+        database: Stores the conversations: a path, ``postgresql://...``, or a ``RunStore``.
             Durable runs bring theirs.
         agent: The name of the durable runs' agent.
         deps: Returns the objects for the tools of a visitor's runs, in this process.
         details: Whether pages see arguments and results of calls.
         wait: Seconds a message waits for the one before in its conversation. Then it gets 409.
-        linger: Seconds an agent's run goes on when no one watches it. Durable runs go on.
+        linger: Seconds an agent's run continues when no one watches it. Durable runs continue.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -71,7 +71,7 @@ class ChatApp:
         identify: Identify,
         *,
         origins: Collection[str],
-        database: str | Database | None = None,
+        database: str | RunStore | None = None,
         agent: str = "",
         deps: Callable[[Visitor], Any] | None = None,
         details: bool = False,
@@ -80,9 +80,9 @@ class ChatApp:
     ) -> None:
         durable = None if isinstance(serves, Agent) else serves
         _check_options(durable, agent, has_deps=deps is not None, has_database=bool(database))
-        where = durable.store.database if durable else database or ""
+        where = durable.store if durable else database or ""
         self._conversations = Conversations(where)
-        self._store = RunStore(self._conversations.database)
+        self._store = self._conversations.store
         self._serving: Serving
         if isinstance(serves, Agent):
             options: Any = {"deps": deps, "linger": linger, "details": details}
@@ -141,13 +141,13 @@ class ChatApp:
         return await self._respond(visitor, asked, OwnEvents())
 
     async def _chat_ag_ui(self, request: Request, visitor: Visitor) -> Response:
-        from handrail.web._ag_ui import AgUiEvents, read_ag_ui  # an extra
+        from handrail.web._protocols.ag_ui import AgUiEvents, read_ag_ui  # an extra
 
         asked = read_ag_ui(await read_json(request, most=MAX_CHAT_BYTES))
         return await self._respond(visitor, asked, AgUiEvents(asked.run))
 
     async def _chat_ui_messages(self, request: Request, visitor: Visitor) -> Response:
-        from handrail.web._ui_messages import HEADERS, UiChunks, read_ui_messages
+        from handrail.web._protocols.ui_messages import HEADERS, UiChunks, read_ui_messages
 
         asked = read_ui_messages(await read_json(request, most=MAX_CHAT_BYTES))
         return await self._respond(visitor, asked, UiChunks(), HEADERS)
@@ -197,8 +197,7 @@ class ChatApp:
             head = await self._conversations.head(head.principal, head.id)
 
     async def _make_prompt(self, visitor: Visitor, asked: ChatRequest) -> Prompt:
-        database = self._conversations.database
-        files = [await find_file(database, visitor.principal, one) for one in asked.files]
+        files = [await find_file(self._store, visitor.principal, one) for one in asked.files]
         texts = [asked.text] if asked.text.strip() else []
         if not texts and not files:
             raise bad("The message is empty.")
@@ -268,7 +267,7 @@ class ChatApp:
 
     async def _resume_ui_messages(self, request: Request, visitor: Visitor) -> Response:
         """Replay the run under way from its beginning, as the AI SDK expects."""
-        from handrail.web._ui_messages import HEADERS, UiChunks
+        from handrail.web._protocols.ui_messages import HEADERS, UiChunks
 
         self._check_streams()
         head = await self._find(request, visitor)
@@ -334,13 +333,11 @@ class ChatApp:
         data = await read_bytes(request, most=MAX_BYTES)
         name = request.query_params.get("name", "file")
         kept = KeptFile(name if name.isprintable() else "file", kind, data)
-        id_ = await keep_file(self._conversations.database, visitor.principal, kept)
+        id_ = await keep_file(self._store, visitor.principal, kept)
         return JSONResponse({"id": id_}, HTTPStatus.CREATED)
 
     async def _send_file(self, request: Request, visitor: Visitor) -> Response:
-        found = await find_file(
-            self._conversations.database, visitor.principal, request.path_params["id"]
-        )
+        found = await find_file(self._store, visitor.principal, request.path_params["id"])
         return Response(found.data, media_type=found.kind, headers=found.headers)
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from handrail import File, Image
 from handrail.messages import Content
-from handrail.runs import Database
+from handrail.runs import RunStore
 
 KINDS = frozenset(
     {
@@ -52,19 +52,19 @@ class KeptFile(NamedTuple):
         return {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
 
 
-async def keep_file(database: Database, principal: str, kept: KeptFile) -> str:
+async def keep_file(store: RunStore, principal: str, kept: KeptFile) -> str:
     """Store a file, and return its id."""
     id_ = secrets.token_urlsafe(16)
     values = {"principal": principal, "id": id_, "name": kept.name[:_MAX_NAME], "kind": kept.kind}
     body = b64encode(kept.data).decode()
     rest = {"size": len(kept.data), "at": time.time(), "body": body}
-    await database.transact([(_PUT, [{**values, **rest}])], 0)
+    await store.database.transact([(_PUT, [{**values, **rest}])], 0)
     return id_
 
 
-async def find_file(database: Database, principal: str, id: str) -> KeptFile:  # noqa: A002
+async def find_file(store: RunStore, principal: str, id: str) -> KeptFile:  # noqa: A002
     """Return a principal's file. Raises LookupError."""
-    rows = await database.read(_GET, principal=principal, id=id)
+    rows = await store.database.read(_GET, principal=principal, id=id)
     if not rows:
         raise LookupError(HTTPStatus.NOT_FOUND)
     name, kind, body = rows[0]

@@ -15,8 +15,8 @@ from starlette.responses import JSONResponse, Response
 
 from handrail.net.forms import read_body
 from handrail.runs import JournalError
-from handrail.runs.conversations import ConversationBusy, check_name
 from handrail.web._visitor import Identify, Visitor
+from handrail.web.conversations import ConversationBusy, check_name
 
 _log = logging.getLogger("handrail.web")
 _READS = frozenset({"GET", "HEAD"})

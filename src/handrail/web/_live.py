@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import anyio
 
-from handrail.runs.conversations import ConversationHead
 from handrail.web._wire import WireEvent
+from handrail.web.conversations import ConversationHead
 
 _MAX_ENDED = 100
 """Ended runs whose events stay for watchers who reconnect."""

@@ -17,13 +17,7 @@ from handrail._support.loop import spawn
 from handrail.agent import Agent, RunState
 from handrail.messages import Message
 from handrail.permissions import Answer
-from handrail.runs import RunRecord, RunStore, translate_stop
-from handrail.runs.conversations import (
-    LEASE_SECONDS,
-    ConversationBusy,
-    ConversationHead,
-    Conversations,
-)
+from handrail.runs import RunRecord, translate_stop
 from handrail.runs.lines import answer_fields
 from handrail.runs.record import read_saved_answer
 from handrail.runs.statuses import CANCELLED, FAILED, RUNNING, WAITING, Standing
@@ -32,6 +26,12 @@ from handrail.web._serving import Place
 from handrail.web._visitor import Visitor
 from handrail.web._wire import WireEvent, from_event, from_standing
 from handrail.web._workers import prefix_of
+from handrail.web.conversations import (
+    LEASE_SECONDS,
+    ConversationBusy,
+    ConversationHead,
+    Conversations,
+)
 
 _log = logging.getLogger("handrail.web")
 _LOOK_SECONDS = 1.0
@@ -47,7 +47,7 @@ class ProcessChats:
         agent: The agent.
         conversations: Their messages.
         deps: Returns the objects for a visitor's tools.
-        linger: Seconds a run goes on when no one watches it.
+        linger: Seconds a run continues when no one watches it.
         details: Whether pages see arguments and results.
     """
 
@@ -62,7 +62,7 @@ class ProcessChats:
     ) -> None:
         self._agent = agent
         self._conversations = conversations
-        self._store = RunStore(conversations.database)
+        self._store = conversations.store
         self._deps = deps
         self._linger = linger
         self._details = details
@@ -117,7 +117,7 @@ class ProcessChats:
                     found = from_event(event, details=self._details)
                     if found is not None:
                         live.put(found)
-            except Exception:  # noqa: BLE001  whatever it is, the conversation goes on
+            except Exception:  # noqa: BLE001  the conversation continues
                 _log.exception("a chat's run failed")
                 return events.state, FAILED
             return events.state, translate_stop(events.result.stop_reason)

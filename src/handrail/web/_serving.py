@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple, Protocol
 
 from handrail.messages import Message
-from handrail.runs.conversations import ConversationHead
 from handrail.web._visitor import Visitor
 from handrail.web._wire import WireEvent
+from handrail.web.conversations import ConversationHead
 
 
 class Place(NamedTuple):

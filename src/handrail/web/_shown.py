@@ -6,7 +6,7 @@ from typing import Any
 
 from handrail import Call, File, Image, Text
 from handrail.messages import Message, Prompt, Reply, ToolResults
-from handrail.runs.conversations import ConversationHead, SavedConversation
+from handrail.web.conversations import ConversationHead, SavedConversation
 
 
 def describe_head(head: ConversationHead) -> dict[str, Any]:

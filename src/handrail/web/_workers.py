@@ -10,12 +10,12 @@ from typing import Any, cast
 from anyio import to_thread
 
 from handrail.messages import Message, Prompt
-from handrail.runs.conversations import ConversationBusy, ConversationHead, Conversations
 from handrail.runs.durable import DurableRuns
 from handrail.runs.statuses import LIVE
 from handrail.web._serving import Place
 from handrail.web._visitor import Visitor
 from handrail.web._wire import WireEvent, from_line
+from handrail.web.conversations import ConversationBusy, ConversationHead, Conversations
 
 
 class WorkerChats:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from anyio import to_thread
@@ -16,9 +15,7 @@ from anyio import to_thread
 from handrail import HandrailError, Json, Text
 from handrail.agent import RunState, dump_state, load_state
 from handrail.messages import Message, Prompt
-from handrail.runs._store.database import Database
-from handrail.runs._store.port import Step
-from handrail.runs._store.schema import migrate
+from handrail.runs import RunStore, open_runs
 
 __all__ = ["ConversationBusy", "ConversationHead", "Conversations", "SavedConversation"]
 
@@ -88,14 +85,15 @@ class Conversations:
     Every method takes the principal: no one reads another's conversation, even with its id.
 
     Args:
-        database: The path of a SQLite file, ``postgresql://...``, or a ``Database``.
+        database: The path of a SQLite file, ``postgresql://...``, or a ``RunStore``.
         clock: Returns the time in seconds.
     """
 
-    def __init__(self, database: str | Database, *, clock: Callable[[], float] = time.time) -> None:
-        self.database = Database(database) if isinstance(database, str) else database
+    def __init__(self, database: str | RunStore, *, clock: Callable[[], float] = time.time) -> None:
+        self.store = open_runs(database) if isinstance(database, str) else database
+        self._database = self.store.database
         self._clock = clock
-        self._has_tables = False
+        self._is_ready = False
 
     async def create(
         self,
@@ -111,7 +109,7 @@ class Conversations:
         await self.prepare()
         values = {"principal": principal, "id": id, "title": title[:MAX_TITLE_CHARS]}
         about = json.dumps(dict(metadata or {}))
-        await self.database.transact(
+        await self._database.transact(
             [(_CREATE, [{**values, "about": about, "now": self._clock()}])], 0
         )
         return await self.head(principal, id)
@@ -119,7 +117,7 @@ class Conversations:
     async def head(self, principal: str, id: str) -> ConversationHead:  # noqa: A002
         """Return a conversation without its messages. Raises LookupError if there is none."""
         await self.prepare()
-        rows = await self.database.read(f"{_HEAD} AND id = :id", principal=principal, id=id)
+        rows = await self._database.read(f"{_HEAD} AND id = :id", principal=principal, id=id)
         if not rows:
             raise LookupError(f"There is no conversation {id[:MAX_ID_CHARS]!r}.")
         return _read_head(rows[0])
@@ -127,7 +125,7 @@ class Conversations:
     async def get(self, principal: str, id: str) -> SavedConversation:  # noqa: A002
         """Return a conversation. Raises LookupError if there is none."""
         head = await self.head(principal, id)
-        rows = await self.database.read(_MESSAGES, principal=principal, id=id, first=0)
+        rows = await self._database.read(_MESSAGES, principal=principal, id=id, first=0)
         return SavedConversation(head, tuple(one for (text,) in rows for one in load(text)))
 
     async def list(
@@ -143,7 +141,7 @@ class Conversations:
         await self.prepare()
         where = "" if before is None else " AND changed < :before"
         values: dict[str, Any] = {} if before is None else {"before": before}
-        rows = await self.database.read(
+        rows = await self._database.read(
             f"{_HEAD}{where} ORDER BY changed DESC, id LIMIT :limit",
             principal=principal,
             limit=limit,
@@ -195,21 +193,21 @@ class Conversations:
         """Return the conversation whose latest run this is, of any principal. For servers."""
         await self.prepare()
         sql = _HEAD.replace("principal = :principal", "run = :run")
-        rows = await self.database.read(sql, run=run)
+        rows = await self._database.read(sql, run=run)
         return _read_head(rows[0]) if rows else None
 
     async def delete(self, principal: str, id: str) -> bool:  # noqa: A002
         """Delete a conversation. Returns False if there is none. Its runs stay."""
         await self.prepare()
         values = {"principal": principal, "id": id}
-        rows: Sequence[Step] = [
+        rows = [
             (f"DELETE FROM handrail_conversation WHERE {_HERE}", [values]),
             (
                 "DELETE FROM handrail_message WHERE principal = :principal AND conversation = :id",
                 [values],
             ),
         ]
-        return (await self.database.transact(rows, 0))[0] > 0
+        return (await self._database.transact(rows, 0))[0] > 0
 
     async def _append(
         self, head: ConversationHead, messages: Sequence[Message], *, run: str, lease: float
@@ -223,9 +221,9 @@ class Conversations:
             {**where, "number": number, "body": dump(message)}
             for number, message in enumerate(messages, head.entries)
         ]
-        append: Step = (_APPEND, [guard])
+        append = (_APPEND, [guard])
         # a statement is repeated after a lost connection, and the first one may have succeeded
-        if not await self.database.transact([append, (_PUT, rows)] if rows else [append], 1):
+        if not await self._database.transact([append, (_PUT, rows)] if rows else [append], 1):
             found = await self.head(head.principal, head.id)
             is_mine = (run, lease) != (head.run, head.lease) and run
             if not is_mine or found != new._replace(changed=found.changed):
@@ -235,7 +233,7 @@ class Conversations:
     async def _set_lease(self, head: ConversationHead, lease: float) -> ConversationHead:
         values: dict[str, Any] = {"principal": head.principal, "id": head.id, "run": head.run}
         values |= {"lease": lease, "before": head.lease}
-        if not await self.database.write(_LEASE, **values):
+        if not await self._database.write(_LEASE, **values):
             now = await self.head(head.principal, head.id)
             if (now.run, now.lease) != (head.run, lease):
                 raise ConversationBusy(_BUSY)
@@ -243,9 +241,9 @@ class Conversations:
 
     async def prepare(self) -> None:
         """Create the tables, unless they exist. Other methods do so, too."""
-        if not self._has_tables:
-            await to_thread.run_sync(partial(migrate, self.database))
-            self._has_tables = True
+        if not self._is_ready:
+            await to_thread.run_sync(self.store.create)
+            self._is_ready = True
 
 
 _BUSY = "Another request continues this conversation."

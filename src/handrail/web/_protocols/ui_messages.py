@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
-from handrail.web._asked import ChatRequest, WebAnswer, read_answer, read_text
 from handrail.web._guard import bad
+from handrail.web._protocols.asked import ChatRequest, WebAnswer, read_answer, read_text
 from handrail.web._wire import WireEvent
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}

@@ -10,8 +10,8 @@ from typing import Any
 from ag_ui import core
 from ag_ui.encoder import EventEncoder
 
-from handrail.web._asked import ChatRequest, WebAnswer, read_answer, read_text
 from handrail.web._guard import bad
+from handrail.web._protocols.asked import ChatRequest, WebAnswer, read_answer, read_text
 from handrail.web._wire import WireEvent
 
 _ANSWER_SCHEMA: Mapping[str, Any] = {
