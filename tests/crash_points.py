@@ -32,10 +32,12 @@ DURABLE_POINTS = (
     "answer.given",
     "answers.taken",
     "run.ended",
+    "run.cancelled",
 )
 """A turn or a call has begun; a call is recorded before it runs, has run, has its result recorded, or is recorded with it;
 a turn or a reply is recorded; the journal says how a segment ended; the run is parked, its questions
-are added; an answer is given, is taken; its end is recorded."""
+are added; an answer is given, is taken; its end is recorded, or that it was
+cancelled."""
 
 
 class Countdown:

@@ -16,6 +16,7 @@ __all__ = [
     "Answered",
     "Asked",
     "AttemptFailed",
+    "CredentialUsed",
     "Decided",
     "Event",
     "Finished",
@@ -33,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolsChanged:
-    """The tools of a registry changed. The names are sorted."""
+    """A registry's tools changed. The names are sorted."""
 
     generation: int
     added: tuple[str, ...] = ()
@@ -43,10 +44,10 @@ class ToolsChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fact:
-    """The fields of every event. They are ignored when events are compared."""
+    """Fields shared by all events, and ignored when comparing events."""
 
     number: int = field(default=0, compare=False, repr=False)
-    """The event's number among all events of its executor."""
+    """The event's number within its executor."""
     turn: str = field(default="", compare=False, repr=False)
     """The run and the turn, as in the keys of their calls."""
 
@@ -103,7 +104,7 @@ class Waiting(_Fact):
     at: float
     call_id: str
     on: tuple[str, ...]
-    """The ids of the calls that use the resource and must end first, or that hold the slots."""
+    """Ids of the calls to wait for: those using the resource, or those holding the slots."""
     reason: WaitReason = "resource"
     what: str = ""
     """The resource, the queue, or the tool whose slots are taken; empty for all slots."""
@@ -126,12 +127,24 @@ class Progressed(_Fact):
     call_id: str
     message: str
     fraction: float | None = None
-    """The part that is done, from 0 to 1, if it is known."""
+    """The finished part, from 0 to 1, if known."""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialUsed(_Fact):
+    """A tool got the credential that its principal has for a service."""
+
+    at: float
+    call_id: str
+    name: str
+    """The service."""
+    principal: str | None
+    """Whose credential it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Yielded(_Fact):
-    """A tool that streams its result yielded the next piece."""
+    """A streaming tool yielded the next piece."""
 
     at: float
     call_id: str
@@ -160,7 +173,7 @@ class AttemptFailed(_Fact):
 
 @dataclass(frozen=True, slots=True)
 class Stored(_Fact):
-    """A result was truncated: it is stored under its call's id, ``chars`` characters of it."""
+    """A result was truncated: ``chars`` characters are stored under its call's id."""
 
     at: float
     call_id: str
@@ -182,6 +195,7 @@ Event: TypeAlias = (
     | Answered
     | Waiting
     | Started
+    | CredentialUsed
     | Progressed
     | Yielded
     | AttemptFailed
@@ -189,4 +203,4 @@ Event: TypeAlias = (
     | Finished
     | Lost
 )
-"""One step of a call."""
+"""One step in a call."""

@@ -57,18 +57,18 @@ context window, an invalid tool call, a request handrail cannot answer, or anoth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one reply, or of several."""
+    """Tokens used by one reply, or by several."""
 
     input_tokens: int = 0
-    """All input tokens, including those that were read from or written to a cache."""
+    """All input tokens, including those read from or written to a cache."""
     output_tokens: int = 0
     """All output tokens, including reasoning."""
     cached_tokens: int = 0
     """Input tokens read from a cache."""
     cache_write_tokens: int = 0
-    """Input tokens written to a cache, where the provider reports that."""
+    """Input tokens written to a cache, if the provider reports them."""
     reasoning_tokens: int = 0
-    """Output tokens of reasoning, where the provider reports that."""
+    """Reasoning tokens in the output, if the provider reports them."""
 
     @property
     def total(self) -> int:
@@ -91,14 +91,14 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True, slots=True, init=False)
 class Price:
-    """Prices of a model's tokens, for a million tokens each: decimals, made of any numbers."""
+    """A model's token prices, for a million tokens each: decimals, made from any numbers."""
 
     input: Decimal
     output: Decimal
     cached: Decimal
-    """Of input tokens read from a cache."""
+    """For input tokens read from a cache."""
     cache_write: Decimal
-    """Of input tokens written to a cache."""
+    """For input tokens written to a cache."""
 
     def __init__(
         self,
@@ -148,15 +148,17 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A part of a reply handrail does not read. It goes back unchanged, to its API only."""
+    """A reply part handrail does not read. It goes back unchanged, to its API only."""
 
     data: str
     """A JSON object, as the API sent it."""
     api: str
     """The API it came from, such as ``anthropic``."""
     kind: Literal["part", "fields"] = "part"
-    """``part``: a separate part, such as a search the provider ran. ``fields``: more fields of
-    the next part, or of the whole reply if no part follows."""
+    """``part``: a separate part, such as a search the provider ran.
+
+    ``fields``: more fields for the next part, or for the whole reply if no part follows.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class TruncatedCall:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A user's message, at the start of a run or between two turns."""
+    """A user's message, at the start or between two turns."""
 
     parts: tuple[Content, ...]
 
@@ -186,7 +188,7 @@ class Prompt:
 
 
 ReplyPart: TypeAlias = Text | Image | Reasoning | Opaque | Call | TruncatedCall
-"""One part of a reply."""
+"""One part in a reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,7 @@ class Reply:
     stop_detail: str = ""
     """What the provider says about a refusal or an invalid tool call; or what is not supported."""
     seconds: float | None = field(default=None, compare=False, repr=False, kw_only=True)
-    """The time from the request to the end of the reply. An agent sets it, unless a model did."""
+    """The time from the request to the reply's end. An agent sets it, unless a model did."""
 
     @property
     def text(self) -> str:
@@ -209,7 +211,7 @@ class Reply:
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """The complete calls of the reply."""
+        """The reply's complete calls."""
         return tuple([part for part in self.parts if type(part) is Call])
 
 
@@ -221,14 +223,14 @@ class ToolResults:
 
     @property
     def questions(self) -> tuple[Pending, ...]:
-        """The requests of pending calls that need a person, in call order, with those inside."""
+        """Approval requests from pending calls, in call order, with nested ones."""
         waiting = [one.pending for one in self.results if one.pending is not None]
         requests = [request for pending in waiting for request in pending.requests]
         return tuple([pending for pending in requests if pending.kind != "waiting"])
 
 
 Message: TypeAlias = Prompt | Reply | ToolResults
-"""One message of a history."""
+"""One message in a history."""
 
 
 def find_loaded_tools(messages: Iterable[Message]) -> tuple[str, ...]:
@@ -241,7 +243,7 @@ def find_loaded_tools(messages: Iterable[Message]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of text from a reply that is being streamed."""
+    """A text fragment from a streamed reply."""
 
     text: str
     thought: bool = False
@@ -250,21 +252,21 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class ArgsDelta:
-    """A piece of a call's arguments, to show while they arrive. The ``Call`` follows later."""
+    """A fragment of a call's arguments, to show while they arrive. The ``Call`` follows later."""
 
     call_id: str
     """The call's id."""
     name: str
     """The tool's name."""
     text: str
-    """The next characters of the JSON text."""
+    """The next characters in the JSON text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The reply starts again from its beginning. Discard the text of the reply so far.
+    """The reply starts again from its beginning. Discard its text so far.
 
-    A model that retries, or that uses another model, sends this if it has already sent text.
+    A model sends this when it retries, or uses another model, after sending text.
     """
 
     reason: str
@@ -272,8 +274,10 @@ class Restart:
 
 
 StreamItem: TypeAlias = Delta | ArgsDelta | Restart | Call | Reply
-"""An item of a stream: pieces of text and of arguments, each call when it is complete, and at the
-end the reply. Calls come in the order of the reply."""
+"""A stream item: text and argument fragments, each call when complete, and finally the reply.
+
+Calls come in reply order.
+"""
 
 ModelErrorKind: TypeAlias = Literal[
     "rate_limited", "overloaded", "too_long", "refused", "auth", "not_found", "network", "other"
@@ -309,9 +313,9 @@ class ModelError(HandrailError):
         self.retry_after = retry_after
         """Seconds after which the provider accepts another request, if it says so."""
         self.request_id = request_id
-        """The provider's id of the request."""
+        """The provider's request id."""
         self.usage = NO_USAGE
-        """Tokens of an incomplete reply, as far as they are known."""
+        """An incomplete reply's tokens, as far as known."""
         self.state: object = None
         """The ``RunState`` of an agent's run, to resume it."""
 
@@ -333,14 +337,14 @@ class Request(NamedTuple):
     tools: Toolset = Toolset()
     system: str = ""
     max_tokens: int | None = None
-    """Maximum tokens of the reply. None means the model's default."""
+    """Maximum reply tokens. None means the model's default."""
     tool_choice: ToolChoice = "auto"
     output: str = ""
     """The tool that takes the typed answer, if there is one. A model may ask for it otherwise."""
 
 
 Model: TypeAlias = Callable[[Request], AsyncIterator[StreamItem] | Awaitable[Reply]]
-"""A function that replies to a request: a stream that ends with the reply, or the reply alone."""
+"""A function replying to a request: a stream ending with the reply, or the reply alone."""
 
 
 def model_names(model: Model) -> tuple[str, ...]:

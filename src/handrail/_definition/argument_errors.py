@@ -48,9 +48,9 @@ _PHRASES: Mapping[str, str] = {
     "text that matches {pattern}": "string_pattern_mismatch",
 }
 _EXPECTED = {kind: phrase for phrase, kinds in _PHRASES.items() for kind in kinds.split()}
-"""The expected value for each kind of problem."""
+"""The expected value for each problem kind."""
 _KEY = "[key]"
-"""The step that pydantic adds to the path of a problem with a key."""
+"""The step pydantic adds to the path of a problem with a key."""
 _MISSING = frozenset(("missing", "missing_argument", "missing_keyword_only_argument"))
 _UNKNOWN = frozenset(("extra_forbidden", "unexpected_keyword_argument"))
 
@@ -61,7 +61,7 @@ class LocatedProblem(NamedTuple):
     problem: Problem
     path: JsonPath
     branches: tuple[tuple[int, int], ...] = ()
-    """The steps of the problem's path that name a branch of a union, and the depth of each."""
+    """The path's steps naming a union branch, and the depth of each."""
 
 
 def locate(problem: Problem, value: Any) -> LocatedProblem:
@@ -83,7 +83,7 @@ def locate(problem: Problem, value: Any) -> LocatedProblem:
 
 
 class Window(NamedTuple):
-    """Arguments with only a few items of a long list, so all of them can be validated."""
+    """Arguments with only a few items from a long list, so all can be validated."""
 
     value: Any
     list_path: JsonPath
@@ -102,7 +102,7 @@ class Window(NamedTuple):
 
 
 def find_window(left: Problems, value: Any) -> Window | None:
-    """Return the first mistake in a list, with some of the items that follow it."""
+    """Return a list's first mistake, with some items after it."""
     for problem in left.found:
         path = locate(problem, value).path
         for at, step in enumerate(path):
@@ -155,10 +155,10 @@ _STOPPED = "- and perhaps more: a long list is not checked to its end"
 
 
 def _likely_problems(found: list[LocatedProblem]) -> list[LocatedProblem]:
-    """Return the problems of the branches of each union that were most likely meant.
+    """Return each union's problems from the most likely intended branches.
 
-    These have the fewest problems. A branch that expects another type of value was not meant,
-    unless all branches do.
+    These have the fewest problems. A branch expecting another value type was not meant, unless all
+    branches do.
     """
     known: dict[tuple[int, str | int], int] = {}
     unions: dict[int, dict[int, _Branch]] = {}
@@ -199,7 +199,7 @@ def _choices(
 
 
 def _likely_branches(branches: Mapping[int, _Branch]) -> frozenset[int]:
-    """Return the branches of a union that were most likely meant; all, if none is likely."""
+    """Return a union's most likely intended branches, or all if none is likely."""
     likely = {name: branch.problems for name, branch in branches.items() if branch.is_likely}
     fewest = min(likely.values(), default=0)
     return frozenset(name for name, count in likely.items() if count == fewest) or frozenset(
@@ -220,7 +220,7 @@ def _describe_problem(problem: Problem, path: JsonPath, unknown: UnknownFields) 
     if kind in _UNKNOWN:
         return unknown.describe(path)
     if kind in _EXPECTED:
-        with suppress(KeyError):  # an author's own error may have the name of a known kind
+        with suppress(KeyError):  # an author's own error may have a known kind's name
             return "expected " + clip(_EXPECTED[kind].format_map(_numbers(problem.details)))
     # a message by a type's author, or a rare one of pydantic's own
     message = problem.message.removeprefix("Value error, ").removeprefix("Assertion failed, ")

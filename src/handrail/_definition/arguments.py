@@ -1,9 +1,9 @@
 """Validate a model's arguments strictly, and repair only what has one reading.
 
-The text is validated first. Unless it certainly has no duplicate key, it is also parsed, to refuse
-text other parsers accept. If something is wrong, a second pass repairs values with only one
-reading, and describes the remaining problems for the model. Text that is JSON but for a code fence
-or one comma is read as it was meant, with a note.
+The text is validated first. Unless it certainly has no duplicate key, it is also parsed, to reject
+text accepted by other parsers. If something is wrong, a second pass repairs values with only one
+reading, and describes the remaining problems for the model. Text that is JSON except for a code
+fence or one comma is read as it was meant, with a note.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _new: Callable[..., Any] = vars(tuple)["__new__"]
 
 
 class Arguments:
-    """Validates the arguments of one tool. Built on first use: most tools are never called."""
+    """Validates one tool's arguments. Built on first use: most tools are never called."""
 
     __slots__ = ("_build", "_checker", "_schema", "_synonyms")
 
@@ -131,7 +131,7 @@ class Arguments:
 
 
 def _note(again: Args | Failure, notes: Iterable[str]) -> Args | Failure:
-    """Return what came of other arguments, with notes on how they differ."""
+    """Return the outcome for other arguments, with notes on how they differ."""
     if isinstance(again, Failure):
         return again
     return again._replace(repairs=(*notes, *again.repairs))
@@ -153,7 +153,7 @@ def _tries(text: str, checker: Checker, *, stopped: bool) -> int:
 
 
 def _first_problems(found: Problems, value: Any, checker: Checker, schema: Schema) -> str:
-    """Describe the first problems of many values; a list was read up to its first mistake."""
+    """Describe the first problems among many values; a list was read up to its first mistake."""
     window = argument_errors.find_window(found, value)
     if window is not None and count_values(window.value) <= MAX_THOROUGH_VALUES:
         left = _problems_of(checker.thorough(), window.value)

@@ -1,4 +1,4 @@
-"""Check the functions that belong to a tool, such as ``touches`` and ``preview``."""
+"""Check a tool's companion functions, such as ``touches`` and ``preview``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from handrail._definition.signature import REQUIRED, Signature, refuse, takes_se
 def check_beside(
     function: Callable[..., Any], taken: Signature, option: str, fn: Callable[..., Any]
 ) -> None:
-    """Refuse a function that cannot be called with a tool's arguments, each by its name.
+    """Reject a function that cannot be called with a tool's arguments, each by its name.
 
-    A function whose signature cannot be read is accepted.
+    A function without a readable signature is accepted.
     """
     parameters = _read_parameters(fn)
     if takes_self(fn) and (taken.method or isinstance(function, MethodType)):
@@ -40,7 +40,7 @@ def check_beside(
 
 
 def takes_key(fn: Callable[..., Any]) -> bool:
-    """Return whether a function has a parameter for the key of the call."""
+    """Return whether a function has a parameter for the call's key."""
     return any(one.name == KEY and one.kind in _NAMED for one in _read_parameters(fn))
 
 

@@ -28,7 +28,7 @@ else:
 
 
 class Options(TypedDict, total=False):
-    """The options of ``@tool(...)``. The defaults are safe."""
+    """Options for ``@tool(...)``. The defaults are safe."""
 
     name: str
     """The tool's name. Default: the function's name."""

@@ -32,7 +32,7 @@ _STYLES: tuple[tuple[re.Pattern[str], _Style], ...] = (
 
 
 class ParsedDocstring(NamedTuple):
-    """The parts of a docstring."""
+    """A docstring's parts."""
 
     text: str = ""
     parameters: Mapping[str, str] = MappingProxyType({})

@@ -42,7 +42,7 @@ from handrail._values.strict_json import clip
 
 
 def from_function(fn: Any, options: Mapping[str, Any]) -> AnyTool:
-    """Return a tool with the options of ``@tool``. Raises DefinitionError with a reason."""
+    """Return a tool with ``@tool`` options. Raises DefinitionError with a reason."""
     function, method = unwrap(fn)
     taken = signature(function, method)
     if get_origin(taken.returns) is Tool or taken.returns is Tool:
@@ -142,7 +142,7 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "metadata": _instance_of(Mapping),
     **dict.fromkeys(_BESIDE, _instance_of(Callable)),  # type: ignore[arg-type]
 }
-"""Each option of ``@tool``, and the function that checks or converts it."""
+"""Each ``@tool`` option, and the function checking or converting it."""
 
 
 def _read_options(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,9 +195,9 @@ def _input_schema(
 
 
 _UNDESCRIBED = (REQUIRED, None, NoneType, NoReturn, Never, str, Any)
-"""Return types of text or of nothing, which need no schema."""
+"""Return types for text or nothing, which need no schema."""
 _CONTENT = (Text, Image, File, Result)
-"""Parts of a result, which a model receives unchanged."""
+"""Result parts a model receives unchanged."""
 
 
 def _find_promise(function: Callable[..., Any], returns: Any) -> Promise | None:
@@ -212,7 +212,7 @@ def _find_promise(function: Callable[..., Any], returns: Any) -> Promise | None:
 
 
 def _result_type(function: Callable[..., Any], returns: Any) -> Any:
-    """Return the type of a tool's result: a generator function yields text in pieces."""
+    """Return a tool's result type: a generator function yields text in pieces."""
     inner = underlying_function(inspect.unwrap(function))
     yields = inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner)
     return str if yields else returns

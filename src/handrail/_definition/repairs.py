@@ -16,7 +16,7 @@ MAX_REPAIRS = 32
 """Each repair is tried by validating everything, so their number must not grow with the input."""
 
 MAX_DECODED_CHARS = 256 * 1024
-"""Characters of a string that is parsed as JSON: validating the content costs more than parsing."""
+"""Limit on strings parsed as JSON: validating the content costs more than parsing."""
 
 Check: TypeAlias = Callable[[Any], tuple[Any, Problems]]
 """Validates a JSON value. Returns the typed values, or None and the problems."""
@@ -31,10 +31,10 @@ _LISTS = frozenset(("list_type", "set_type", "frozen_set_type", "tuple_type"))
 _OBJECTS = frozenset(("dict_type", "model_type", "model_attributes_type", "dataclass_type"))
 
 OMITTED = "null was read as omitted"
-"""A repair that needs no note: some APIs have no other way to omit a field."""
+"""A repair without a note: some APIs have no other way to omit a field."""
 
 _ABSENT = object()
-"""Means that the key is removed."""
+"""Marks a key for removal."""
 
 
 class RepairState(NamedTuple):
@@ -56,9 +56,9 @@ class _Reading(NamedTuple):
 def repair(
     value: Any, found: Problems, check: Check, listed: ListsProperty, *, tries: int
 ) -> RepairState:
-    """Repair what can be repaired, one value at a time. Does nothing if too much is wrong.
+    """Repair values one at a time, where possible. Does nothing if too much is wrong.
 
-    ``tries`` is how many times everything may be validated for that.
+    ``tries`` is how many times everything may be validated for this.
     """
     now = RepairState(value, None, found)
     left = iter(range(tries))
@@ -78,11 +78,11 @@ def _is_worth_repairing(now: RepairState) -> bool:
 def _steps(
     now: RepairState, check: Check, listed: ListsProperty, tries: Iterator[int]
 ) -> Iterator[RepairState]:
-    """Yield each repair of one problem that leaves no problem at that path."""
+    """Yield each repair of one problem after which its path has none."""
     for problem in now.left.found:
         where = locate(problem, now.value)
         if where.branches:
-            continue  # a problem of one branch of a union; another branch may read it differently
+            continue  # a problem in one union branch; another branch may read it differently
         for _, reading in zip(tries, _readings(where, listed), strict=False):
             value = _change_at(now.value, where.path, reading.value)
             values, left = check(value)
@@ -99,7 +99,7 @@ def _is_settled(path: JsonPath, remaining: list[JsonPath], reading: _Reading) ->
 
 
 def _readings(where: LocatedProblem, listed: ListsProperty) -> Iterator[_Reading]:
-    """Yield other readings of the given value, best first."""
+    """Yield other readings for the given value, best first."""
     kind, given = where.problem.kind, where.problem.given
     if given is None:
         if listed(where.path):
@@ -124,10 +124,10 @@ _SCALARS: dict[str, tuple[type, ...]] = {
 
 
 def _is_single(given: Any, path: JsonPath) -> bool:
-    """Return whether a list of one item is the only list this can mean.
+    """Return whether a list with one item is the only list this can mean.
 
-    Inside a list, several single values may be one list. An empty text may be an empty list. A
-    text that starts like JSON is JSON cut off.
+    Inside a list, several single values may be one list. An empty text may be an empty list. A text
+    starting like JSON is JSON cut off.
     """
     if path and isinstance(path[-1], int):
         return False

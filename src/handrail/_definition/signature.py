@@ -28,7 +28,7 @@ from handrail._values.strict_json import clip
 Method: TypeAlias = Literal["", "instance", "class"]
 
 REQUIRED: Any = inspect.Parameter.empty
-"""The default of a parameter that has none."""
+"""The default for a parameter without one."""
 
 
 class Parameter(NamedTuple):
@@ -51,7 +51,7 @@ class Signature(NamedTuple):
     parameters: tuple[Parameter, ...]
     returns: Any = REQUIRED
     positional: tuple[Parameter, ...] = ()
-    """The parameters that must be passed by position, in order."""
+    """Positional-only parameters, in order."""
     context: str | None = None
     """The parameter the executor fills, if the function has one."""
     method: Method = ""
@@ -61,7 +61,7 @@ class Signature(NamedTuple):
     copied: tuple[Parameter, ...] = ()
     """The parameters whose defaults are copied."""
     deps: str = ""
-    """The type of the deps the function needs, if any: ``Shop`` of ``Context[Shop]``."""
+    """The deps type the function needs, if any: ``Shop`` for ``Context[Shop]``."""
 
     @property
     def plain(self) -> bool:
@@ -112,7 +112,7 @@ def signature(fn: Callable[..., Any], method: Method) -> Signature:
 
 
 def _read_default(fn: Callable[..., Any], parameter: inspect.Parameter) -> tuple[Any, bool]:
-    """Return a default, and whether it must be copied: a copy of a constant is the constant."""
+    """Return a default, and whether it must be copied: a constant's copy is the constant."""
     try:
         copied = deepcopy(parameter.default)
     except Exception as error:  # noqa: BLE001  its own code
@@ -195,9 +195,9 @@ def _hint(fn: Callable[..., Any], name: str, annotation: Any, names: dict[str, A
 
 
 def _enclosing_names(function: FunctionType) -> dict[str, Any] | None:
-    """Return the names of the scopes around a function that is being defined, nearest first.
+    """Return names from the scopes around a function being defined, nearest first.
 
-    A string annotation may name a class that is local to them.
+    A string annotation may name a class local to them.
     """
     if not any(isinstance(annotation, str) for annotation in function.__annotations__.values()):
         return None
@@ -223,14 +223,14 @@ def _is_context(annotation: Any) -> bool:
 
 
 def _read_deps(annotation: Any) -> str:
-    """Return the type of the deps in a Context, as text. Empty if they can be None."""
-    kinds = [annotation, *get_args(annotation)]  # also of `Context[Shop] | None`
+    """Return the deps type in a Context, as text. Empty if they can be None."""
+    kinds = [annotation, *get_args(annotation)]  # also for `Context[Shop] | None`
     types = [kind for one in kinds if get_origin(one) is Context for kind in get_args(one)]
     return "" if not types or _can_be_none(types[0]) else _show_type(types[0])
 
 
 def _can_be_none(kind: Any) -> bool:
-    meant = getattr(kind, "__value__", kind)  # of a type alias
+    meant = getattr(kind, "__value__", kind)  # from a type alias
     if get_origin(meant) in (Union, UnionType):
         return any(map(_can_be_none, get_args(meant)))
     return meant in (Any, object, None, NoneType) or isinstance(meant, TypeVar)

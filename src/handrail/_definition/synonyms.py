@@ -9,7 +9,7 @@ from handrail._values.content import is_object
 from handrail._values.strict_json import clip, format_value
 
 ReadField: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
-"""Takes all arguments; returns the fields one of them means, or None if that is unclear."""
+"""Takes all arguments; returns the fields one of them means, or None if unclear."""
 Synonyms: TypeAlias = Mapping[str, str | ReadField]
 """For a field models send, the argument with the same meaning, or a function."""
 
@@ -24,10 +24,10 @@ class Reread(NamedTuple):
 
 
 def read_synonyms(value: Any, synonyms: Synonyms, parameters: Collection[str]) -> Reread | None:
-    """Replace the synonyms in arguments that are invalid; None if there are none.
+    """Replace synonyms in invalid arguments, or return None if there are none.
 
-    A field given under two names stays: it is unclear which of them counts. A parameter
-    that is read as several needs no note: the model has used a name that exists.
+    A field given under two names stays: it is unclear that one counts. A parameter read as several
+    needs no note: the model has used a valid name.
     """
     if not is_object(value):
         return None

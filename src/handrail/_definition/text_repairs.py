@@ -8,7 +8,7 @@ from typing import NamedTuple
 from handrail._schema.json_reader import NotJson, read
 
 MAX_CHARS = 100_000
-"""Characters of a text that is repaired: it is parsed again for each slip."""
+"""Limit on text to repair: it is parsed again for each slip."""
 FENCED = "the arguments: the code fence around them was removed"
 COMMA = "the arguments: a comma before the end of a list or an object was removed"
 NULL = "the arguments: null was read as no arguments"
@@ -40,7 +40,7 @@ def repair_text(text: str) -> RepairedText | None:
 
 
 def _open_fence(text: str) -> str | None:
-    """Return what is in a code fence that surrounds the whole text."""
+    """Return the content of a code fence around the whole text."""
     whole = text.strip()
     language, newline, rest = whole.removeprefix(_FENCE).partition("\n")
     is_fenced = whole.startswith(_FENCE) and newline and language.strip().lower() in {"", "json"}
@@ -49,7 +49,7 @@ def _open_fence(text: str) -> str | None:
 
 
 def _drop_comma(text: str) -> str | None:
-    """Return the text without the comma at which it stops being JSON, if that ends a value."""
+    """Return the text without the comma at which it stops being JSON, if a value ends there."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:

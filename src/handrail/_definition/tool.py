@@ -75,9 +75,9 @@ class Tool(Generic[P, R]):
     _promise: Any = field(default=None, repr=False)
     """The declared return type, if it is known."""
     _destinations: Schema | None = field(default=None, repr=False)
-    """The input schema with the markers of destinations, if there are any."""
+    """The input schema with destination markers, if any."""
     _target: Callable[[Mapping[str, Any]], Call] | None = field(default=None, repr=False)
-    """Takes checked arguments of a proxy; returns the call it means."""
+    """Takes a proxy's checked arguments; returns the call it means."""
     _way: Way = field(init=False, repr=False)
     takes_context: bool = field(init=False, repr=False)
     """Whether the function takes a Context."""
@@ -127,9 +127,9 @@ class Tool(Generic[P, R]):
     def proxy(
         spec: Spec, target: Callable[[Mapping[str, Any]], Call], *, origin: str = "proxy"
     ) -> AnyTool:
-        """Return a tool that calls other tools: ``target`` makes a call from its arguments.
+        """Return a tool calling other tools: ``target`` makes a call from its arguments.
 
-        That call is checked, decided, shown to people and run as if the model had made it. A proxy
+        This call is checked, decided, shown to people and run as if the model had made it. A proxy
         is never run itself, and cannot call another proxy.
         """
         return replace(Tool.remote(spec, _unreachable, origin=origin), _target=target)
@@ -179,7 +179,7 @@ class Tool(Generic[P, R]):
         self: Tool[Concatenate[S, Q], R], instance: S, owner: type[Any] | None = None
     ) -> Tool[Q, R]: ...
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> AnyTool:
-        """Bind a method: ``Notes(path).add`` is a tool of that object."""
+        """Bind a method: ``Notes(path).add`` is this object's tool."""
         method = self._signature.method
         target = owner if method == "class" else instance
         if not method or target is None:
@@ -214,13 +214,13 @@ def _way(fn: Callable[..., Any]) -> Way:
 
 
 def call_beside(made: AnyTool, fn: Callable[..., T], values: Mapping[str, Any]) -> T:
-    """Call a function that belongs to a tool, such as ``touches``."""
+    """Call a tool's companion function, such as ``touches``."""
     owner = (made.fn.__self__,) if isinstance(made.fn, MethodType) and takes_self(fn) else ()
     return fn(*owner, **values)
 
 
 def add_defaults(made: AnyTool, args: Args) -> dict[str, Any]:
-    """Return a call's arguments with the defaults of those that it left out."""
+    """Return a call's arguments with defaults for omitted ones."""
     parameters, given = made._signature.parameters, args.values  # noqa: SLF001  the file's own class
     left_out = [parameter for parameter in parameters if parameter.name not in given]
     return {**{parameter.name: parameter.make_default() for parameter in left_out}, **given}
@@ -232,7 +232,7 @@ def is_tool(value: object) -> TypeGuard[AnyTool]:
 
 
 def check_bound(made: AnyTool) -> AnyTool:
-    """Refuse a method that is not bound to an object."""
+    """Reject a method not bound to an object."""
     if made._signature.method:  # noqa: SLF001  the file's own class
         raise DefinitionError(
             f"{made.origin}: {made.spec.name!r} is a method. Bind it, as in `Notes(...).add`, "
@@ -247,7 +247,7 @@ def needs_deps(made: AnyTool) -> bool:
 
 
 def check_deps(made: AnyTool, place: str) -> None:
-    """Refuse a tool that needs deps, where there are none. ``place`` is where to pass them."""
+    """Reject a tool needing deps where there are none. ``place`` is where to pass them."""
     if needs_deps(made):
         needed = made._signature.deps  # noqa: SLF001  the file's own class
         raise DefinitionError(

@@ -1,4 +1,4 @@
-"""Suggest what an unknown field was meant to be: a field with a close name, or one of all."""
+"""Suggest an unknown field's meaning: a field with a close name, or one from all."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from handrail._values.strict_json import JsonPath, clip
 MAX_COMPARED_FIELDS = 100
 """Fields an unknown one is compared with."""
 MAX_COMPARED_CHARS = 64
-"""Characters of a name that is compared with others."""
+"""Limit on names compared with others."""
 MAX_LISTED_CHARS = 200
-"""Characters of a list of fields."""
+"""Limit on a field list."""
 
 
 class UnknownFields:
-    """The unknown fields of some arguments, with a suggestion for each."""
+    """Unknown fields in some arguments, with a suggestion for each."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class UnknownFields:
         """The objects whose fields a line has listed already."""
 
     def describe(self, path: JsonPath) -> str:
-        """Return the line for one of them."""
+        """Return the line for one field."""
         owner = path[:-1]
         fields = property_names(self._schema, owner)
         meant = self._find_close(path, fields)
@@ -61,7 +61,7 @@ class UnknownFields:
         return next((field for field in near if field not in given), "") if near else None
 
     def _find_missing(self, path: JsonPath) -> str:
-        """Return the only missing field, if this is the only unknown one, and of its type."""
+        """Return the only missing field, if this is the only unknown one, and has its type."""
         owner = path[:-1]
         missing = self._missing.get(owner, [])
         if len(missing) != 1 or len(self._unknown[owner]) != 1:
@@ -71,7 +71,7 @@ class UnknownFields:
 
 
 def _by_object(paths: Iterable[JsonPath]) -> dict[JsonPath, list[str]]:
-    """Return the names of fields, by the object they are in."""
+    """Return field names, by their object."""
     names: dict[JsonPath, list[str]] = {}
     for path in dict.fromkeys(paths):
         names.setdefault(path[:-1], []).append(_name(path))

@@ -1,4 +1,4 @@
-"""Sources: who named the value that a call uses, and the markers that declare it on types."""
+"""Sources: who named a value in a call, and the type markers for declaring it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ SourceKind: TypeAlias = Literal["person", "own", "read", "nowhere"]
 """Who named a value: a person, your own systems, a text from a tool, or no one. The most reliable
 first."""
 SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
+SAID = "said"
+"""The scheme for a person's words."""
 OWN_KEY, DESTINATION_KEY = "x-handrail-own", "x-handrail-destination"
 """The markers in a JSON Schema. They are removed before a model or a server receives it."""
 
@@ -17,11 +19,11 @@ OWN_KEY, DESTINATION_KEY = "x-handrail-own", "x-handrail-destination"
 class _Marks:
     """Writes a marker into the annotated type's JSON Schema."""
 
-    def __init__(self, key: str) -> None:
-        self._key = key
+    def __init__(self, key: str, scheme: str = "") -> None:
+        self._key, self._scheme = key, scheme
 
     def __get__(self, marker: Any, _: Any = None) -> Callable[[Any, Any], dict[str, Any]]:
-        scheme = "" if marker is None else marker.scheme
+        scheme = self._scheme if marker is None else marker.scheme
 
         def mark(core: Any, handler: Any) -> dict[str, Any]:
             return {**handler(core), self._key: scheme}
@@ -33,9 +35,10 @@ class _Marks:
 class Own:
     """Marks a result or a field that only you or your own systems can set.
 
-    Ask of each field: could a stranger choose this value, without you or the system doing anything?
-    If not, it is your own: ``id: Annotated[str, Own]``. With a scheme, as in ``Own("event")``, the
-    value is known only as a resource of this scheme, or as an argument of this name.
+    Ask for each field: could a stranger choose this value, without you or the system doing
+    anything? If not, it is your own: ``id: Annotated[str, Own]``. With a scheme, as in
+    ``Own("event")``, the value is known only as a resource with this scheme, or as an argument with
+    this name.
     """
 
     scheme: str = ""
@@ -43,8 +46,23 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """Marks text from a person in a result, such as an answer: ``-> Annotated[str, Said]``.
+
+    This person has named the names in it.
+    """
+
+    @property
+    def scheme(self) -> str:
+        """Their scheme."""
+        return SAID
+
+    __get_pydantic_json_schema__ = _Marks(OWN_KEY, SAID)
+
+
+@dataclass(frozen=True, slots=True)
 class Destination:
-    """Marks an argument that says where something goes: ``to: Annotated[str, Destination]``.
+    """Marks an argument saying where something goes: ``to: Annotated[str, Destination]``.
 
     Resources that ``touches`` takes from the arguments are destinations without it.
     """
@@ -67,7 +85,7 @@ class OwnValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueSource:
-    """Who named one value of a call."""
+    """Who named one value in a call."""
 
     value: str
     """The value, as the model wrote it."""
@@ -83,7 +101,7 @@ class ValueSource:
     quote: str = ""
     """The words around it, as they were written."""
     part: str = ""
-    """A part that was read there, if the value is from nowhere: a code in an address."""
+    """A part read there, if the value is from nowhere: a code in an address."""
     is_link: bool = False
     """Whether it is a link, an address or an account number in a longer text."""
     verb: str = ""

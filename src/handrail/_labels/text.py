@@ -34,7 +34,7 @@ def describe_request(
 
 
 def describe_sources(sources: Iterable[ValueSource]) -> list[str]:
-    """Return one line for each group of values that the person did not name."""
+    """Return one line for each group of values the person did not name."""
     every = list(sources)
     lines = [_describe_group(group) for group in _group(every)]
     named = [source.value for source in every if source.kind == "person" and not source.is_link]

@@ -1,1 +1,1 @@
-"""Permissions of checked calls: policies, previews, explanations."""
+"""Permissions for checked calls: policies, previews, explanations."""

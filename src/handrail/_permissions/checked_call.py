@@ -30,16 +30,16 @@ class CheckedCall(NamedTuple):
     """A call whose tool was found and whose arguments are valid, for policies and hooks."""
 
     call: Call
-    """The call that will run. Its arguments are the JSON text that was accepted."""
+    """The call to run. Its arguments are the accepted JSON text."""
     spec: Spec
     accesses: tuple[Access, ...]
     turn: Turn[Any]
     decision: Decision | None = None
     """None in policies and before hooks."""
     via: str = ""
-    """The proxy that the model called, if it called one."""
+    """The proxy called by the model, if any."""
     nth: int = 1
-    """The number of this call among the calls of its turn with the same id, from 1."""
+    """The number of this call among its turn's calls with the same id, from 1."""
     tool: AnyTool | None = None
     """The tool, for the executor; ``parsed`` too."""
     parsed: Args = Args({}, "{}")
@@ -52,7 +52,7 @@ class CheckedCall(NamedTuple):
         accesses: tuple[Access, ...],
         sources: tuple[ValueSource, ...] = (),
     ) -> CheckedCall:
-        """Return a call that was checked before, to try a policy. Its arguments are plain JSON."""
+        """Return an earlier checked call, to try a policy. Its arguments are plain JSON."""
         text = call.args if isinstance(call.args, str) else json.dumps(dict(call.args))
         turn: Turn[Any] = Turn(None, "recorded", "recorded")
         if sources:
@@ -99,8 +99,8 @@ class CheckedCall(NamedTuple):
     def sources(self) -> tuple[ValueSource, ...]:
         """Who named each destination, and each link in a text to write or send.
 
-        Destinations are arguments with the marker ``Destination``, and those that ``touches`` makes
-        resources. Empty for a call without any.
+        Destinations are arguments with the marker ``Destination``, and those made into resources by
+        ``touches``. Empty for a call without any.
         """
         heard, tool = self.turn.options.heard, self.tool
         marked = None if tool is None else tool._destinations  # noqa: SLF001  as the executor
@@ -150,22 +150,22 @@ class CheckedCall(NamedTuple):
         return replace(self.call, args=canonical(args).decode())
 
     def answer(self, text: str) -> Result:
-        """Return a result for this call, so that the tool does not run."""
+        """Return a result for this call in place of running it."""
         return Result(self.call.id, text)
 
     def refuse(self, reason: str, kind: FailureKind = FailureKind.DENIED) -> Result:
-        """Return a failed result for this call, so that the tool does not run."""
+        """Return a failed result for this call in place of running it."""
         return Result.fail(self.call.id, kind, reason)
 
 
 Policy: TypeAlias = Callable[[CheckedCall], Decision]
 """Decides a call by its arguments, its tool's declarations, its accesses and its turn. Pure.
 
-It runs in a thread, since it may take long. If it has a method ``is_quick``, and that returns True
-for a call, it runs in the event loop, which costs less.
+It runs in a thread, since it may take long. If its method ``is_quick`` returns True for a call, it
+runs in the event loop, which costs less.
 
-A policy that can change while it is in use has a ``version``, a string that changes with it.
-Approvals that were given under another version are ignored.
+A policy that can change in use has a ``version``, a string changing with it. Approvals given under
+another version are ignored.
 """
 
 
@@ -176,3 +176,8 @@ def with_decision(checked: CheckedCall, decision: Decision) -> CheckedCall:
         CheckedCall, (call, spec, accesses, turn, decision, via, nth, tool, parsed)
     )
     return made
+
+
+def shown_sources(checked: CheckedCall) -> tuple[ValueSource, ...]:
+    """Return the sources to show people: none if the application passes no one's words."""
+    return () if checked.turn.options.heard is None else checked.sources

@@ -24,7 +24,7 @@ _NO_USE = "Calling again will not help; tell the user."
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """One rule that matches a call."""
+    """One rule matching a call."""
 
     verdict: Verdict
     origin: Origin
@@ -36,18 +36,18 @@ class Matched:
 
 @runtime_checkable
 class Explains(Protocol):
-    """A policy that can list the rules that match a call, the deciding one first."""
+    """A policy listing the rules that match a call, the deciding one first."""
 
     def explain(self, call: CheckedCall, /) -> tuple[Matched, ...]:
-        """Return every rule that matches this call."""
+        """Return every rule matching this call."""
         ...
 
 
 def decide(policy: Policy | None, checked: CheckedCall) -> Decision:
     """Return a policy's decision. Without a policy, every call is allowed.
 
-    A tool with ``needs_approval`` needs approval for every call that the policy allows. A form is
-    filled in by a person, unless the policy denies it.
+    A tool with ``needs_approval`` needs approval for every call the policy allows. A person fills
+    in a form, unless the policy denies it.
     """
     decision = ALLOW if policy is None else _decide(policy, checked)
     if checked.asks_person and type(decision) is not Deny:
@@ -77,7 +77,7 @@ def _decide(policy: Policy, checked: CheckedCall) -> Decision:
 
 
 def is_quick(policy: Policy, checked: CheckedCall) -> bool:
-    """Return whether a policy says that it decides a call at once, with nothing to wait for."""
+    """Return whether a policy decides a call immediately, without waiting."""
     says = getattr(policy, "is_quick", None)
     try:
         return says is not None and says(checked) is True
@@ -110,15 +110,15 @@ class Stricter:
 
     @property
     def version(self) -> str:
-        """The versions of both policies."""
+        """Both policies' versions."""
         return "/".join(map(version, self._policies))
 
     def denies_all(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
-        """Return whether one of the policies denies every call of a tool."""
+        """Return whether one policy denies every call to a tool."""
         return any(denies_all(policy, spec, accesses) for policy in self._policies)
 
     def asks_always(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
-        """Return whether one of the policies asks about every call of a tool."""
+        """Return whether one policy asks about every call to a tool."""
         return any(asks_always(policy, spec, accesses) for policy in self._policies)
 
     def is_quick(self, checked: CheckedCall) -> bool:

@@ -24,7 +24,7 @@ _MAX_AT_ONCE = 64
 
 
 class Deciding:
-    """Asks policies about calls. One that hangs stops neither the event loop nor other calls."""
+    """Asks policies about calls. A hanging one stops neither the event loop nor other calls."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -37,7 +37,7 @@ class Deciding:
     ) -> Decision | None:
         """Return the decision about a call, or None if the call was stopped before.
 
-        Without a record, only a cancellation of the task stops it.
+        Without a record, only cancelling the task stops it.
         """
         if policy is None or is_quick(policy, checked):
             return decide(policy, checked)
@@ -72,9 +72,9 @@ def _ignore(_stop: Stop) -> None: ...
 
 
 class _Work:
-    """A decision that is made in a thread, which Python cannot stop.
+    """A decision made in a thread, which Python cannot stop.
 
-    It is a daemon thread: one that hangs does not keep the process from its end.
+    It is a daemon thread: a hanging one does not keep the process alive.
     """
 
     def __init__(self, policy: Policy, checked: CheckedCall, stuck: set[_Work]) -> None:
@@ -125,7 +125,7 @@ class _Work:
             home.call(ended.set)
 
     def give_up(self) -> None:
-        """Note that no one waits for it any more. If it still runs, it is stuck until it ends."""
+        """Note that no one waits for it any more. If still running, it is stuck until it ends."""
         with self._lock:
             self._is_given_up = True
             if self._is_running:

@@ -28,16 +28,16 @@ class Explanation:
     repairs: tuple[str, ...] = ()
     accesses: tuple[Access, ...] = ()
     sources: tuple[ValueSource, ...] = ()
-    """Who named the destinations of the call, and the links in its texts."""
+    """Who named the call's destinations, and the links in its texts."""
     matched: tuple[Matched, ...] = ()
-    """Every rule that matches, the deciding one first."""
+    """Every matching rule, the deciding one first."""
     decision: Decision | None = None
     pending: Pending | None = None
     """The approval request. Your application can show it itself, and pass it to ``Turn.answer``."""
     hooks: tuple[str, ...] = ()
-    """The hooks that would see the call first, and could change it. None of them was run."""
+    """Hooks that would see the call first, and could change it. None was run."""
     waits_for: tuple[str, ...] = ()
-    """The ids of the running calls that it would have to wait for."""
+    """Ids of running calls it would have to wait for."""
 
     def __str__(self) -> str:
         return "\n".join(_format_lines(self))

@@ -1,4 +1,4 @@
-"""Foresee: what a policy will decide about every call of a tool, whatever its arguments are."""
+"""Foresee: a policy's decision about every call to a tool, whatever its arguments are."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ log = logging.getLogger("handrail")
 
 @runtime_checkable
 class Foresees(Protocol):
-    """A policy that knows what it decides about all calls of a tool.
+    """A policy knowing its decision about all calls to a tool.
 
-    ``accesses`` are those of every call, or None if they depend on the arguments.
+    ``accesses`` belong to every call, or None if they depend on the arguments.
     """
 
     def denies_all(self, spec: Spec, accesses: tuple[Access, ...] | None, /) -> bool:
@@ -30,9 +30,9 @@ class Foresees(Protocol):
 
 
 def denies_all(policy: object, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
-    """Return whether a policy says that it denies every call of a tool.
+    """Return whether a policy says it denies every call to a tool.
 
-    A policy can say so with ``never(spec)``. One that has no such method hides nothing.
+    A policy can say so with ``never(spec)``. Without this method, it hides nothing.
     """
     if isinstance(policy, Foresees):
         return _ask(policy.denies_all, spec, accesses)
@@ -41,19 +41,19 @@ def denies_all(policy: object, spec: Spec, accesses: tuple[Access, ...] | None) 
 
 
 def asks_always(policy: object, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
-    """Return whether every call of a tool needs approval, as far as the policy knows."""
+    """Return whether every call to a tool is known to need approval."""
     if spec.needs_approval:
         return True
     return isinstance(policy, Foresees) and _ask(policy.asks_always, spec, accesses)
 
 
 def is_silent(policy: object) -> bool:
-    """Return whether a policy never says that it denies every call of a tool."""
+    """Return whether a policy never says it denies every call to a tool."""
     return not (isinstance(policy, Foresees) or callable(getattr(policy, "never", None)))
 
 
 def find_accesses(tool: AnyTool) -> tuple[Access, ...] | None:
-    """Return the accesses of every call of a tool, or None if they depend on the arguments."""
+    """Return the accesses in every call to a tool, or None if they depend on the arguments."""
     return (Access(tool.spec.effect, EVERYTHING),) if tool.touches is None else None
 
 

@@ -14,7 +14,7 @@ _FILE = "file:"
 
 
 def grade_pending(pending: Pending) -> Pending:
-    """Return a request with the grade of its call, given what its tool says about it."""
+    """Return a request with its call's grade, given what its tool says about it."""
     if not pending.parts:
         return replace(pending, grade=_grade_accesses(pending.accesses, pending.changes))
     parts = tuple([_grade_part(part, pending.changes) for part in pending.parts])
@@ -24,7 +24,7 @@ def grade_pending(pending: Pending) -> Pending:
 
 
 def _grade_part(part: CommandPart, changes: Iterable[PlannedChange]) -> CommandPart:
-    """Return a part of a command. Undo can restore what it deletes, or it is lost."""
+    """Return a command's part. Undo can restore what it deletes, or it is lost."""
     if part.removes is None or not any(_restores(change, part.removes) for change in changes):
         return part
     return replace(part, grade=Grade.CHANGE)
@@ -38,7 +38,7 @@ def _restores(change: PlannedChange, paths: Sequence[str]) -> bool:
 
 
 def _grade_accesses(accesses: Iterable[Access], changes: Sequence[PlannedChange]) -> Grade:
-    """Return the highest grade of these accesses."""
+    """Return the highest grade among these accesses."""
     return max((_grade_access(access, changes) for access in accesses), default=Grade.UNKNOWN)
 
 
@@ -56,7 +56,7 @@ def _grade_access(access: Access, changes: Sequence[PlannedChange]) -> Grade:
 
 
 def _grade_file(access: Access, changes: Sequence[PlannedChange]) -> Grade:
-    """Return the grade of a change to a file. A request that shows its old text keeps it."""
+    """Return a file change's grade. A request showing its old text keeps it."""
     shown = any(
         isinstance(change, FileChange)
         and contains(access.resource, writes_file(change.path).resource)

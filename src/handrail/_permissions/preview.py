@@ -28,7 +28,7 @@ log = logging.getLogger("handrail")
 MAX_HEADLINE_CHARS = 200
 MAX_CHANGES = 100
 MAX_CHANGES_CHARS = 100_000
-"""Characters of all changes together: approval requests are stored and sent."""
+"""Limit over all changes: approval requests are stored and sent."""
 _CONTEXT_LINES = 3
 """Lines to show around a change in a long file."""
 
@@ -40,7 +40,7 @@ def has_preview(checked: CheckedCall) -> bool:
 
 
 async def preview_call(checked: CheckedCall) -> Shown:
-    """Return a tool's description of a call. Runs in a thread, since it may read files."""
+    """Return a tool's call description. Runs in a thread, since it may read files."""
     work = partial(_preview, checked)
     return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=CapacityLimiter(1))
 
@@ -75,7 +75,7 @@ def _read_headline(given: str) -> str:
 def _read_changes(
     accesses: tuple[Access, ...], given: PlannedChange | Iterable[PlannedChange]
 ) -> tuple[PlannedChange, ...]:
-    """Check the changes that a tool returned, and limit their size."""
+    """Check a tool's returned changes, and limit their size."""
     several = (given,) if isinstance(given, str | FileChange | Undoable) else given
     changes = list[PlannedChange]()
     room = MAX_CHANGES_CHARS
@@ -88,7 +88,7 @@ def _read_changes(
 
 
 def _check_change(change: Any, accesses: tuple[Access, ...]) -> None:
-    """Refuse values that are not changes, and files that the call does not declare to touch."""
+    """Reject values other than changes, and files the call does not declare."""
     if isinstance(change, str | Undoable):
         return
     if type(change) is not FileChange:
@@ -102,7 +102,7 @@ def _check_change(change: Any, accesses: tuple[Access, ...]) -> None:
 
 
 def _bound(change: PlannedChange, room: int) -> PlannedChange:
-    """Return a change that fits: the whole, only the lines that change, or a note."""
+    """Return a fitting change: the whole, only the changing lines, or a note."""
     if isinstance(change, str | Undoable):
         return change if _count_chars(change) <= room else f"{_TOO_LONG}."
     if _count_chars(change) > room:
@@ -123,7 +123,7 @@ def _texts(change: FileChange) -> tuple[str, str, str]:
 
 
 def _excerpt(change: FileChange) -> FileChange:
-    """Return only the lines of a file that change, and some around them."""
+    """Return a file's changing lines only, and some around them."""
     if change.before is None or change.after is None:
         return change
     old, new = change.before.split("\n"), change.after.split("\n")

@@ -19,7 +19,7 @@ log = logging.getLogger("handrail")
 async def verify_call(tool: AnyTool, call: Call, idempotency_key: str) -> Result | bool | None:
     """Ask a tool whether a call took effect: its result if it did, False if not, None if unknown.
 
-    A ``verify`` that fails, or that the tool does not have, leaves it unknown.
+    A failing or missing ``verify`` leaves it unknown.
     """
     args = tool.parse(call.args)
     if tool.verify is None or not isinstance(args, Args):

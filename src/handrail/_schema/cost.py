@@ -1,9 +1,9 @@
-"""Count how often a validator would visit the values of some JSON, before it runs.
+"""Count how often a validator would visit JSON values, before it runs.
 
-A union tries its choices one by one, and each choice visits everything below. So the visits of a
-value multiply with every union around it, and a hundred bytes can take minutes. They are counted
-here by a walk that visits each value once. It knows which schemas would be applied to a value, and
-how often each, and applies none of them.
+A union tries its choices one by one, and each choice visits everything below. So a value's visits
+multiply with every union around it, and a hundred bytes can take minutes. They are counted here by
+a walk visiting each value once. It knows that schemas would be applied to a value, and how often
+each, and applies none.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ VISITS_PER_VALUE, VISITS_PER_ENTRY, CHARS_PER_VISIT = 4, 20, 10
 A visit takes about as long as parsing five short values, or one entry.
 """
 _MAX_FEW_VISITS = 5
-"""Visits of each value that need not be counted for every call."""
+"""Visits per value that need not be counted for every call."""
 _COPIES_PER_VISIT = 4
-"""Values whose copying costs as much as a visit: a choice that refuses a container copies it.
+"""Values whose copying costs as much as a visit: a choice rejecting a container copies it.
 
 One string costs as much by itself.
 """
 _MAX_SCHEMAS = 512
-"""Different schemas that may be applied to one value."""
+"""Different schemas applied to one value."""
 _MAX_LISTED_SCHEMAS = 20_000
-"""Schemas listed in total, to count the visits of one value."""
+"""Total schemas listed while counting one value's visits."""
 _MAX_SCHEMA_SETS = 1_000
 _MAX_SEEN_ONE_BY_ONE = 8
 
@@ -46,7 +46,7 @@ _Asked: TypeAlias = dict[int, tuple[Core, int]]
 _CONTAINERS = frozenset((list, dict))
 _SCALARS = (str, int, float, bool, NoneType)
 _PLAIN = {"str": str, "int": int, "float": float, "bool": bool, "none": NoneType}
-"""Schemas that accept every value of a type, so a union tries no choice after them."""
+"""Schemas accepting every value of a type, so a union tries no choice after them."""
 _HARMLESS = frozenset(("type", "ref", "metadata", "serialization", "strict", "allow_inf_nan"))
 _LISTS = frozenset(("list", "set", "frozenset"))
 _BEHIND = {
@@ -58,7 +58,7 @@ _BEHIND = {
         "schema",
     ),
 }
-"""Schemas that pass a value on unchanged, and the key of the schema that receives it."""
+"""Schemas passing a value on unchanged, and the key for the receiving schema."""
 
 
 class _TooManyError(Exception):
@@ -66,7 +66,7 @@ class _TooManyError(Exception):
 
 
 class VisitCounter:
-    """Counts the visits of one validator."""
+    """Counts one validator's visits."""
 
     def __init__(self, core: Core, definitions: Mapping[str, Core]) -> None:
         self._root = core
@@ -160,13 +160,13 @@ class VisitCounter:
 
 
 class _Count:
-    """A walk over a JSON value that counts visits, and what they are compared with."""
+    """A walk over a JSON value, counting visits and their limits."""
 
     def __init__(self, value: Any, root: _SchemaSet) -> None:
         self.visits = root.visits_of[type(value)]
         self.copied = 0
         self.gaps = 0
-        """Copied values that are due to missing fields."""
+        """Copied values due to missing fields."""
         self.values = 1
         self.entries = 0
         self._todo: list[tuple[Any, _SchemaSet, int, int]] = []
@@ -227,9 +227,9 @@ class _SchemaSet:
         self._asked = list(asked.values())
         total = sum(count for _, count in self._asked)
         self.refusals = max(0, total - 1)
-        """How many schemas may refuse a list or an object that another one accepts."""
+        """How many schemas may reject a list or an object accepted by another one."""
         self.visits_of: dict[Any, int] = dict.fromkeys((*_SCALARS, list, dict), total)
-        """Visits of a value itself, by its type."""
+        """Visits for a value itself, by its type."""
         if in_order:
             self.visits_of |= {kind: self._until_taken(kind) for kind in _SCALARS}
         self._tagged = [(core, n) for core, n in self._asked if core["type"] == "tagged-union"]
@@ -270,7 +270,7 @@ class _SchemaSet:
 
     @cached_property
     def _places(self) -> int:
-        """The number of items of a list that have separate schemas."""
+        """The number of list items with separate schemas."""
         tuples = [core for core, _ in self._asked if core["type"] == "tuple"]
         return max((len(core["items_schema"]) for core in tuples), default=0)
 
@@ -335,7 +335,7 @@ def _tag(node: dict[str, Any], core: Core) -> Any:
 
 
 def _items(core: Core, place: int) -> list[Core]:
-    """Return the schemas applied to the item at one index of a list."""
+    """Return the schemas applied to the item at one list index."""
     if core["type"] in _LISTS:
         return [core["items_schema"]] if "items_schema" in core else []
     if core["type"] != "tuple":
@@ -365,5 +365,5 @@ def _mandatory_names(core: Core) -> frozenset[str]:
 
 
 def _schema_of_others(core: Core) -> Core | None:
-    """Return the schema of the values under all other keys, or None."""
+    """Return the schema for values under all other keys, or None."""
     return core.get("values_schema") if core["type"] == "dict" else core.get("extras_schema")

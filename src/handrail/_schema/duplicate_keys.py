@@ -1,8 +1,8 @@
-"""Count the key-value pairs that typed arguments come from, to detect duplicate keys cheaply.
+"""Count the key-value pairs behind typed arguments, to detect duplicate keys cheaply.
 
 JSON text has a colon for each pair, and a duplicate key has two colons but leaves one pair. So if
 there are no more colons than pairs, no key is duplicate, and the text need not be parsed again.
-Arguments of other types, and texts with colons in strings, are parsed again.
+Arguments with other types, and texts with colons in strings, are parsed again.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def pair_counter(fields: Mapping[str, Core]) -> Count | None:
 
 
 _GIVEN = attrgetter("__pydantic_fields_set__")
-"""Returns the fields of a model that were given, without defaults."""
+"""Returns a model's given fields, without defaults."""
 
 
 def _count_expression(core: Core, value: str) -> str | None:
-    """Return an expression for the number of pairs of a plain model, or of a list of them."""
+    """Return an expression for the pair count in a plain model, or in a list of them."""
     if core["type"] != "list":
         return f"len(given({value}))" if _is_plain_model(core) else None
     item = core.get("items_schema", {"type": "any"})

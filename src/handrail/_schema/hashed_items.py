@@ -1,7 +1,7 @@
-"""Sets whose items cannot be chosen so that they take very long to compare.
+"""Sets whose items cannot be chosen to take very long to compare.
 
-Python finds an item of a set by its hash. Anyone can find many numbers, or tuples of numbers, with
-the same hash, and each of them is then compared with all others. Hashes of strings are secret.
+Python finds a set's item by its hash. Anyone can find many numbers, or tuples of numbers, with the
+same hash, and each is then compared with all others. String hashes are secret.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from functools import partial
 from typing import Any
 
 _MAX_UNCHECKED_ITEMS = 500
-"""Items of a set that take no time to compare, whatever their hashes."""
+"""Set items that take no time to compare, whatever their hashes."""
 _MAX_SAME_HASH = 8
 """Different items with the same hash: by chance, there are hardly ever two."""
 _SECRET = frozenset("str bytes bool none literal enum float date time datetime url".split())
-"""Schemas of items whose hashes are secret, or which are few."""
+"""Schemas for items whose hashes are secret, or which are few."""
 _SETS: dict[str, Callable[[Iterable[Any]], Any]] = {"set": set, "frozenset": frozenset}
 _OUTER = ("ref", "metadata", "serialization")
 _LENGTHS = ("min_length", "max_length")
 
 
 def guard_set(core: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema of a set that is read as a list first, if its items need that."""
+    """Return a set's schema that reads a list first, if its items need it."""
     kind, item = core["type"], core.get("items_schema", {"type": "any"})
     if item["type"] in _SECRET:
         return core

@@ -1,7 +1,7 @@
 """Parse JSON text strictly. The only file that imports jiter.
 
-jiter is the parser inside pydantic, as a package. It refuses duplicate keys, numbers that are not
-JSON, and halves of surrogate pairs. It is loaded with the first tool.
+jiter is the parser inside pydantic, as a package. It rejects duplicate keys, numbers that are not
+JSON, and surrogate halves. It is loaded with the first tool.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONTAINERS = frozenset((list, dict))
 
 
 class NotJson(Exception):
-    """Text or values that are not valid JSON, or not accepted here. The message is for a model."""
+    """Invalid JSON text or values, or ones not accepted here. The message is for a model."""
 
 
 def read(text: str) -> Any:
@@ -41,7 +41,7 @@ def read(text: str) -> Any:
 
 
 def _read_to_explain(text: str) -> Any:
-    """Parse text that jiter refused, to describe for a model what is wrong with it."""
+    """Parse text rejected by jiter, to describe the mistake for a model."""
     try:
         return json.loads(
             text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant
@@ -50,7 +50,7 @@ def _read_to_explain(text: str) -> Any:
         raise NotJson(_describe_syntax_error(text, error)) from None
     except RecursionError:
         raise NotJson(_TOO_DEEP) from None
-    except ValueError:  # int() refuses thousands of digits
+    except ValueError:  # int() rejects thousands of digits
         raise NotJson("a number has too many digits") from None
 
 
@@ -93,7 +93,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _values_below(level: list[Any]) -> list[Any]:
-    """Return the values inside the lists and objects of one level, in order.
+    """Return the values inside one level's lists and objects, in order.
 
     Works by levels, since large lists are then cheap, and deep nesting needs no recursion.
     """

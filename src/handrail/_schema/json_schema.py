@@ -1,7 +1,7 @@
 """Make JSON Schemas small and stable: no titles, one key order, short definitions inlined.
 
-Separates a schema's keywords from its data. A property called ``title`` is a property, and
-a default that looks like a schema is a default.
+Separates a schema's keywords from its data. A property called ``title`` is a property, and a
+default looking like a schema is a default.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _ONE = frozenset(
 )
 """Keywords whose value is a schema."""
 _DROPPED = frozenset(("title", "discriminator"))
-"""Noise, and an OpenAPI keyword with references that would break. Each branch has its tag."""
+"""Noise, and an OpenAPI keyword whose references would break. Each branch has its tag."""
 _MAX_ALTERNATIVES = 1_000
 """Schemas collected by following references and unions."""
 _MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-"""Keywords whose value is a list of schemas."""
+"""Keywords whose value is a schema list."""
 _NAMED = frozenset(("$defs", "dependentSchemas", "patternProperties", "properties"))
 """Keywords whose value maps names to schemas."""
 _ORDER = {
@@ -64,13 +64,13 @@ def lists_property(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> bo
 
 
 def property_names(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> list[str]:
-    """Return the names of the properties the schema lists for the object at a path."""
+    """Return the property names listed by the schema for the object at a path."""
     listed = (node.get("properties") for node in _schemas_at(schema, path))
     return list(dict.fromkeys(name for names in listed if is_object(names) for name in names))
 
 
 def may_hold(schema: Mapping[str, Any], path: tuple[str | int, ...], value: Any) -> bool:
-    """Return whether a value has one of the types the schema allows at a path."""
+    """Return whether the schema allows a value's type at a path."""
     nodes = _schemas_at(schema, path)
     kinds = [node.get("type") for node in nodes]
     flat = [item for kind in kinds for item in (kind if is_list(kind) else [kind])]
@@ -87,7 +87,7 @@ _TYPES: Mapping[type, frozenset[str]] = {
     dict: frozenset(("object",)),
     NoneType: frozenset(("null",)),
 }
-"""What JSON Schema calls the types of JSON values."""
+"""JSON Schema names for JSON value types."""
 
 
 def _schemas_at(schema: Mapping[str, Any], path: tuple[str | int, ...]) -> list[JsonSchema]:
@@ -142,7 +142,7 @@ def deep_copy(value: Any) -> Any:
 
 
 def inline_definitions(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
-    """Replace references by their definitions if that is shorter; ``$defs`` has the rest."""
+    """Replace references by their definitions if shorter; ``$defs`` has the rest."""
     kept = {name: dict(definition) for name, definition in definitions.items()}
     for name in _leaves_first(kept):
         if name in _reachable_names(kept[name], kept):
@@ -222,7 +222,7 @@ def _reachable_names(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) 
 
 
 def _leaves_first(definitions: Mapping[str, JsonSchema]) -> list[str]:
-    """Return names so that a definition's size is final before it is added to others."""
+    """Return names in an order where a definition's size is final before it is added to others."""
     return sorted(
         definitions, key=lambda name: (len(_reachable_names(definitions[name], definitions)), name)
     )

@@ -1,4 +1,4 @@
-"""Markers in JSON Schemas: which values of a result or of arguments they are about."""
+"""Markers in JSON Schemas: that values in a result or in arguments they are about."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _KEYS = frozenset((OWN_KEY, DESTINATION_KEY))
 def find_marked(schema: Mapping[str, Any], value: Any, key: str) -> list[MarkedLeaf]:
     """Return the marked values inside a value.
 
-    Where the schema has alternatives, one that may fit and has no marker there decides.
+    Among alternatives in the schema, one that may fit and has no marker there decides.
     """
     return list(dict.fromkeys(_walk(schema, value, "", _Walk(schema, key))))
 

@@ -17,7 +17,7 @@ MAX_FIRST_PROBLEMS = 50
 
 
 class Problem(NamedTuple):
-    """One problem of a validator."""
+    """One validator problem."""
 
     kind: str
     path: tuple[str | int, ...]
@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 
 
 class Problems(NamedTuple):
-    """The problems of one value."""
+    """One value's problems."""
 
     found: list[Problem]
     complete: bool

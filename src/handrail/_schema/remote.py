@@ -1,8 +1,8 @@
 """Validators for remote tools, from the JSON Schemas a server sent.
 
-Arguments are checked by the keywords tool schemas use. Other keywords are left to the server,
-which validates again. So are checks that would take long: a hostile schema can make the check
-weaker, but never make it crash or hang.
+Arguments are checked by the keywords tool schemas use. Other keywords are left to the server, which
+validates again. So are slow checks: a hostile schema can make the check weaker, but never make it
+crash or hang.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from handrail._schema.translation import Translation
 from handrail._schema.validator import Checker, compile_checker, pattern_works
 
 MAX_MATCH_STEPS = 3_000_000
-"""Characters times steps of patterns, up to which patterns are matched here.
+"""Characters times pattern steps, up to which patterns are matched here.
 
 Time is linear in the characters, but each can cost as much as a pattern has steps.
 """
@@ -29,9 +29,9 @@ _ANY: Core = {"type": "any"}
 
 
 def remote_checker(schema: Mapping[str, Any]) -> Checker:
-    """Return a validator for the arguments of a remote tool.
+    """Return a validator for a remote tool's arguments.
 
-    A schema that lists properties allows no others by default. If a server ignored a misspelled
+    A schema with listed properties allows no others by default. If a server ignored a misspelled
     optional one, the call would not do what the model meant.
     """
     return _checker(schema, arguments=True)

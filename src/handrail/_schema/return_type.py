@@ -1,6 +1,6 @@
-"""Return types: the output schema, how a value is serialized, and whether it matches.
+"""Return types: the output schema, value serialization, and matching.
 
-The serializer checks neither bounds nor required keys of dictionaries. These are checked in the
+The serializer checks neither bounds nor required dictionary keys. These are checked in the
 serialized JSON, by the same schema a model receives.
 """
 
@@ -66,7 +66,7 @@ def _promise(annotation: Any, _spelling: str, /) -> Promise:
     certain = core["type"] in ("int", "float", "bool", "model")
     exact = annotation if certain and isinstance(annotation, type) else None
     dump: Callable[..., bytes] = adapter.serializer.to_json
-    if has_aliases(core):  # the schema has the serialized names of fields
+    if has_aliases(core):  # the schema has the fields' serialized names
         dump = partial(dump, by_alias=True)
     if not {"const", "enum"}.isdisjoint(whole):
         whole = {**whole, OWN_KEY: ""}  # the developer wrote the choices

@@ -1,7 +1,7 @@
-"""Make validator schemas strict, and refuse types that JSON cannot represent.
+"""Make validator schemas strict, and refuse types JSON cannot represent.
 
-pydantic describes a type as nested dictionaries before it builds a validator. This module reads
-and changes these dictionaries; it does not import pydantic.
+pydantic describes a type as nested dictionaries before it builds a validator. This module reads and
+changes these dictionaries; it does not import pydantic.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Core: TypeAlias = dict[str, Any]
 
 
 class Unsupported(Exception):
-    """A type or a default that JSON cannot represent. The message says why."""
+    """A type or a default JSON cannot represent. The message says why."""
 
 
 _KEEPS_SCALARS = "handrail_keeps_scalars"
-"""Marks a function before a schema that passes scalars on unchanged."""
+"""Marks a function before a schema passing scalars on unchanged."""
 
 NO_FORM = "its type has no JSON form. Use a dataclass, a TypedDict or a pydantic model"
 
@@ -33,7 +33,7 @@ _BELOW = frozenset(
     "schema items_schema keys_schema values_schema extras_schema choices steps fields definitions "
     "lax_schema strict_schema json_schema python_schema".split()
 )
-"""The keys of a schema under which other schemas are."""
+"""Schema keys with other schemas below."""
 _BELOW_FROM_JSON = _BELOW - {"python_schema", "lax_schema"}
 _FIELDS = frozenset(("model-fields", "dataclass-args", "typed-dict"))
 _OWNERS = frozenset(("model", "dataclass", "typed-dict"))
@@ -78,7 +78,7 @@ def make_strict(core: Core, *, extra: bool = False) -> Core:
 
 
 def _has_fields(default: object) -> bool:
-    """Return whether calls could change a default that pydantic does not copy: it has a hash."""
+    """Return whether calls could change a default pydantic does not copy: it has a hash."""
     parts: Any = default
     if isinstance(default, tuple | frozenset):
         return any(map(_has_fields, parts))
@@ -128,7 +128,7 @@ def tag_unions(core: Core, definitions: Mapping[str, Core]) -> Core:
 
 
 _MAX_COMPARED_CHOICES = 32
-"""Choices of a union up to which equal ones are removed."""
+"""Union choices up to which equal ones are removed."""
 _LISTS = frozenset("list set frozenset tuple".split())
 _ONLY_SCALARS = frozenset(
     "none bool int float decimal str bytes date time datetime timedelta literal enum url "
@@ -144,7 +144,7 @@ def strip_label(choice: Any) -> Core:
 
 
 def fields_by_name(core: Core) -> list[tuple[str, Core]]:
-    """Return the fields of an object with their names; none for any other schema."""
+    """Return an object's fields with their names, or none for any other schema."""
     if core["type"] not in _FIELDS:
         return []
     fields: Any = core["fields"]
@@ -171,7 +171,7 @@ def _may_take_object(core: Core, definitions: Mapping[str, Core]) -> bool:
 
 
 def _constants(core: Core, definitions: Mapping[str, Core]) -> _Constants:
-    """Return the required fields of an object that allow only listed values, with these values."""
+    """Return an object's required fields that allow only listed values, with these values."""
     core = _resolve(core, definitions)
     config: Mapping[str, Any] = core.get("config", {})
     if core["type"] in ("model", "dataclass"):
@@ -198,7 +198,7 @@ def _find_tag(choices: list[_Constants]) -> tuple[str, list[list[Any]]] | None:
 
 
 def check_fillable(core: Core, *, folds: bool = False) -> Core:
-    """Refuse a type that JSON cannot represent, or not without loss.
+    """Reject a type JSON cannot represent, or not without loss.
 
     ``folds`` is whether the enclosing type changes all strings inside, also keys.
     """
@@ -267,7 +267,7 @@ def _map_schemas(value: Any, change: Callable[[Core], Core]) -> Any:
 
 
 def _from_json(core: Core) -> list[Core]:
-    """Return the schemas directly inside one that JSON can reach."""
+    """Return the schemas directly inside one, if JSON can reach them."""
     schemas: list[Core] = []
 
     def collect(below: Core) -> Core:
@@ -304,7 +304,7 @@ def _keeps_keys(core: Core) -> bool:
 
 
 def _scalar_kinds(core: Core) -> frozenset[type]:
-    """Return the types of the values a Literal or an Enum allows; none for anything else."""
+    """Return the value types a Literal or an Enum allows, or none for anything else."""
     return frozenset(map(type, _scalar_values(core)))
 
 

@@ -1,8 +1,8 @@
 """Translate a JSON Schema into a validator's schema, within a budget.
 
-Supports the keywords tool schemas use. Other keywords, and schemas beyond the budget, are
-skipped: a hostile schema can make the check weaker, but never make it crash or hang. No reference
-is fetched or followed in a cycle, and no pattern is built or run that could take long.
+Supports the keywords tool schemas use. Other keywords, and schemas beyond the budget, are skipped:
+a hostile schema can make the check weaker, but never make it crash or hang. No reference is fetched
+or followed in a cycle, and no slow pattern is built or run.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MAX_DEPTH = 64
 MAX_NODES = 3_000
 """Schemas translated. Those after them are skipped."""
 MAX_CHOICE_CHARS = 4_000
-"""Characters of an enum's values: every error has them all."""
+"""Limit on an enum's values: every error has them all."""
 _CHARS_PER_NODE = 40
 MAX_PATTERN_COST = 5_000
-"""Steps of the automata of all patterns together."""
+"""Steps in the automata for all patterns together."""
 _COSTLY_STEP = 10
-"""Steps of a character class with all of Unicode."""
+"""Steps for a character class with all Unicode characters."""
 
 _ANY: Core = {"type": "any"}
 _NOTHING: frozenset[str] = frozenset()
@@ -34,14 +34,14 @@ _WIDENING = frozenset(
     "$dynamicRef $ref allOf anyOf dependentSchemas else if oneOf patternProperties then "
     "unevaluatedProperties".split()
 )
-"""Keywords that can add properties to those that a schema lists."""
+"""Keywords adding properties to a schema's listed ones."""
 
 
 class Translation:
     """One JSON Schema and its definitions, as schemas for the validator.
 
-    ``closed`` means that an object that lists properties allows no others. ``takes_pattern``
-    returns whether the linear-time engine supports a pattern; None skips all patterns.
+    ``closed`` means objects with listed properties allow no others. ``takes_pattern`` returns
+    whether the linear-time engine supports a pattern; None skips all patterns.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Translation:
         self._takes_pattern = takes_pattern
         self._nodes_left = MAX_NODES
         self.pattern_cost = 0
-        """Steps of the automata of all patterns used."""
+        """Steps in the automata for all used patterns."""
         self.definitions: dict[str, Core] = {}
         self.core = self.translate(root, depth=0)
 
@@ -188,7 +188,7 @@ def _pattern_cost(pattern: str) -> int:
 
 
 def _wrap_reference(core: Core) -> Core:
-    """Wrap a definition that is only a reference, so it can have its own name."""
+    """Wrap a definition consisting only of a reference, so it can have its own name."""
     return {"type": "chain", "steps": [core]} if core["type"] == "definition-ref" else core
 
 

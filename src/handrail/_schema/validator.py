@@ -68,16 +68,16 @@ MAX_SHORT_CHARS = 16 * 1024
 
 
 class Checker(NamedTuple):
-    """Validates the arguments of one tool."""
+    """Validates one tool's arguments."""
 
     run: Run
-    """Stops at the first mistake of each list, so no text can cause very many errors."""
+    """Stops at each list's first mistake, so no text can cause very many errors."""
     thorough: Callable[[], Run]
     """Validates to the end, for short arguments. Built for the first mistake."""
     pairs: Count | None
-    """Counts the pairs of valid arguments. None if that needs parsing the text again."""
+    """Counts the pairs in valid arguments. None if this needs parsing the text again."""
     visits: VisitCounter | None
-    """Counts a value's work before it is validated. None if only long texts need that."""
+    """Counts a value's work before validation. None if only long texts need it."""
     visits_if_long: Callable[[], VisitCounter | None]
     """The same for long texts, built for the first one. Returns None if none needs it."""
     passes_on: bool = False
@@ -87,11 +87,11 @@ class Checker(NamedTuple):
     max_chars: int = sys.maxsize
     """Characters beyond which ``lighter`` is used."""
     lighter: Callable[[], Checker] | None = None
-    """A checker for arguments that are too large for this one. None if these are refused."""
+    """A checker for arguments too large for this one. None if these are refused."""
 
 
 def fragment(annotation: Any) -> Fragment:
-    """Return the schemas of one type, from the cache if possible."""
+    """Return one type's schemas, from the cache if possible."""
     made: Fragment = compute_once(_fragment, annotation)
     return made
 
@@ -156,7 +156,7 @@ def json_default(part: Fragment, default: Any) -> Any:
     try:
         in_json = part.adapter.serializer.to_python(default, mode="json", warnings="error")
         canonical(in_json)
-    except ValueError as error:  # infinities, halves of surrogate pairs, bytes that are not text
+    except ValueError as error:  # infinities, surrogate halves, bytes that are not text
         raise Unsupported(f"its default {spelled} has no JSON form") from error
     return in_json
 
@@ -238,9 +238,9 @@ def pattern_works(pattern: str) -> bool:
 _REFUSALS = (
     pydantic.PydanticUserError,
     pydantic.PydanticUndefinedAnnotation,
-    ImportError,  # a type that needs a package that is not installed
+    ImportError,  # a type from a package that is not installed
     SchemaError,  # a pattern the linear-time engine does not support
-    TypeError,  # a type that refuses to be sent by a model
+    TypeError,  # a type refusing to be sent by a model
 )
 
 
@@ -271,7 +271,7 @@ def compute_once(work: Any, annotation: Any) -> Any:
     """Call a cached function for a type; without its cache if the type has no hash."""
     try:
         hash(annotation)
-    except TypeError:  # metadata that cannot be hashed
+    except TypeError:  # unhashable metadata
         return work.__wrapped__(annotation, "")
     # `int | str` equals `str | int`, but their schemas differ in order
     return work(annotation, "" if type(annotation) is type else repr(annotation))
@@ -280,11 +280,11 @@ def compute_once(work: Any, annotation: Any) -> Any:
 def _merge_definitions(
     schema: JsonSchema, own: Mapping[str, JsonSchema], into: dict[str, JsonSchema]
 ) -> JsonSchema:
-    """Add a type's definitions to a function's. One that would replace another is renamed."""
+    """Add a type's definitions to a function's. One with a name already in use is renamed."""
     tries = dict.fromkeys(own, 1)
     names = {name: name for name in own}
     made = dict(own)
-    # a new name changes the definitions that refer to it, which may then need a new name too
+    # a new name changes the definitions referring to it, which may then need a new name too
     while clash := [name for name in own if into.get(names[name], made[name]) != made[name]]:
         for name in clash:
             tries[name] += 1

@@ -1,7 +1,7 @@
 """Permission rules: rules as data, modes, shell command parsing, trust and remembered approvals.
 
-A ``Rulebook`` is a ``policy`` for an executor. ``load`` makes one from the rule files of the
-system, the user and the workspace.
+A ``Rulebook`` is an executor's ``policy``. ``load`` makes one from the system, user and workspace
+rule files.
 """
 
 from typing import TYPE_CHECKING

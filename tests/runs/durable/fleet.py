@@ -324,13 +324,25 @@ class Fleet:
 
         with anyio.fail_after(300):
             while not (found := await to_thread.run_sync(find)):
+                self._replace_ended()
                 await self.keep_busy(runs, 4)
         return self._chance.choice(found)
 
     async def _until(self, done: Callable[[], bool]) -> None:
         with anyio.fail_after(300):
-            while not await to_thread.run_sync(done):  # noqa: ASYNC110  other processes
+            while not await to_thread.run_sync(done):
+                self._replace_ended()
                 await anyio.sleep(0.05)
+
+    def _replace_ended(self) -> None:
+        """Start a worker for each that has ended by itself, as a supervisor does.
+
+        One that loses its connection while it starts ends with an error.
+        """
+        for pid in [pid for pid in self.pids if has_ended(pid)]:
+            self._forks.reap(pid)
+            self.pids.remove(pid)
+            self.add_worker()
 
     @property
     def summary(self) -> Summary:
@@ -348,6 +360,12 @@ class Fleet:
             sum(verdict.unknown for verdict in seen),
             tuple(self.failovers),
         )
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process that no one has waited for has ended."""
+    about = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    return about.rpartition(")")[2].split()[0] == "Z"
 
 
 def make_client(url: str, ledger: Path) -> DurableRuns:

@@ -1,4 +1,4 @@
-"""Rows that change during a turn: running calls, the plan, and jobs."""
+"""Rows changing during a turn: running calls, the plan, and jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MAX_OUTPUT_ROWS = 3
 _MAX_SHOWN_CHARS = 1_000
 _MIN_SHOWN_SECONDS = 1.0
 _MAX_AWAITED = 3
-"""Calls to name that another one waits for."""
+"""Calls to name when another one waits for them."""
 _MAX_RESOURCE_CHARS = 30
 _MARKS = {
     "completed": Span("✓", "ok"),
@@ -38,12 +38,12 @@ _MARKS = {
     "pending": Span("▫", "muted"),
 }
 _JOB = re.compile(r"\[job (\d+), ([^\[\]]*+)\]\s*+\Z")
-"""The last line of what the tools say about a job."""
+"""The last line in a tool's report on a job."""
 
 
 @dataclass
 class RunningCall:
-    """A call of this turn that has no result yet."""
+    """A call in this turn without a result."""
 
     call: Call
     number: int
@@ -52,7 +52,7 @@ class RunningCall:
     progress: str = ""
     fraction: float | None = None
     waits_for: tuple[str, ...] = ()
-    """The calls that must end first."""
+    """The calls to end first."""
     waits_reason: WaitReason = "resource"
     waits_about: str = ""
     """The resource, or the tool without a free slot."""
@@ -60,12 +60,12 @@ class RunningCall:
 
 
 def is_inner(event: Event) -> bool:
-    """Return whether an event is of a sub-agent: the call that it works for shows it."""
+    """Return whether an event is a sub-agent's: the call it works for shows it."""
     return "inner" in turn_fields(event.turn)
 
 
 def call_rows(calls: Sequence[RunningCall], now: float, width: int, done: int = 0) -> Iterator[Row]:
-    """Yield the calls that have not ended, below a row that counts them if there are several."""
+    """Yield unfinished calls, below a row counting them if there are several."""
     sign = Span(FRAMES[int(now * _FRAMES_A_SECOND) % len(FRAMES)], "accent")
     running = [call.began for call in calls if call.began]
     if len(calls) == 1 or not running:
@@ -115,7 +115,7 @@ def _waiting_row(one: RunningCall, numbers: Mapping[str, int], width: int) -> Ro
 
 
 def describe_wait(one: RunningCall, numbers: Mapping[str, int]) -> str:
-    """Return why a call waits: for others that use the same, or for a free slot."""
+    """Return why a call waits: for others using the same, or for a free slot."""
     about = safe_line(" ".join(one.waits_about.split()))
     if one.waits_reason == "slot":
         return f"waits for a free slot of {about}" if about else "waits for a free slot"
@@ -132,14 +132,14 @@ def describe_wait(one: RunningCall, numbers: Mapping[str, int]) -> str:
 
 @dataclass
 class Plan:
-    """The steps of the model's plan: the last arguments of ``todo``."""
+    """Steps in the model's plan: the last ``todo`` arguments."""
 
     steps: tuple[tuple[str, str], ...] = ()
     """Each step with its status."""
     changed: bool = False
 
     def read(self, call: Call) -> None:
-        """Take the steps of a call, if it is one of ``todo`` that was understood."""
+        """Read a call's steps, if it is an understood ``todo``."""
         args = read_args(call)
         if call.name != "todo" or not isinstance(args, Mapping):
             return
@@ -150,7 +150,7 @@ class Plan:
         self.changed = True
 
     def rows(self, width: int, most: int = _MAX_PLAN_ROWS) -> Iterator[Row]:
-        """Yield the steps; those that are done are one row if there are many."""
+        """Yield the steps; many finished steps become one row."""
         if not self.steps:
             return
         done = sum(status == "completed" for _, status in self.steps)
@@ -192,7 +192,7 @@ class JobList:
     jobs: dict[int, _Job] = field(default_factory=dict[int, _Job])
 
     def read(self, call: Call, result: Result, at: float) -> None:
-        """Take what the result of a call says about a job."""
+        """Read a job's report from a call's result."""
         found = _JOB.search(result.text)
         if call.name not in {"bash", "read_job", "stop_job"} or found is None:
             return
@@ -207,7 +207,7 @@ class JobList:
         job.last_line = lines[-1] if lines else ""
 
     def rows(self, now: float, width: int) -> Iterator[Row]:
-        """Yield a row for each job, with the last line that was read of it."""
+        """Yield a row for each job, with its last line read."""
         for number, job in self.jobs.items():
             command = safe_line(" ".join(job.command[:_MAX_SHOWN_CHARS].split()))
             words = " ".join(job.last_line[:_MAX_SHOWN_CHARS].split())

@@ -29,7 +29,7 @@ def list_choices(chat: Conversation, command: str) -> Sequence[Choice]:
 
 
 def other_runs(chat: Conversation) -> list[SavedRun]:
-    """Return the other runs of this folder, the newest first."""
+    """Return the folder's other runs, the newest first."""
     own, folder = chat.session.saved.id, str(chat.session.kit.app.workspace)
     readable = readable_runs(list_runs(), lambda _problem: None)
     return [run for run in readable if run.id != own and run.about["workspace"] == folder]
@@ -58,7 +58,7 @@ def format_age(began: str, now: float | None = None) -> str:
 
 
 def _models(chat: Conversation) -> Iterator[Choice]:
-    """Yield the models that can be used now: of servers on this machine, then known ones."""
+    """Yield usable models: from servers on this machine, then known ones."""
     names = chat.local_models
     if names is None:
         servers = find_servers(USUAL_PORTS)

@@ -1,4 +1,4 @@
-"""Counts the context, the tokens and the money that a chat uses, by the prices of limits."""
+"""Counts a chat's context, tokens and money, by the prices for limits."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from handrail.models import cost
 _CENT = Decimal("0.01")
 _GAP = 2
 _NEARLY_FULL = 80
-"""The percentage of the context from which on it is a warning."""
+"""The context percentage from which on it is a warning."""
 
 
 class Meter:
-    """Counts what the replies of a chat cost."""
+    """Counts the cost for a chat's replies."""
 
     def __init__(self) -> None:
         self.mode = ""
         self.window: int | None = None
-        """Tokens that the model's context holds, if that is known."""
+        """The model's context size in tokens, if known."""
         self._money: Decimal | None = Decimal(0)
         """None once a reply had no known price."""
         self._tokens = 0
         self._context = 0
-        """Tokens of the last request and its reply."""
+        """Tokens in the last request and its reply."""
 
     def read(self, state: RunState, model: Model) -> None:
-        """Count the replies of a run that is resumed."""
+        """Count replies in a resumed run."""
         for message in state.messages:
             if isinstance(message, Reply):
                 self.add(message, model)
@@ -41,11 +41,11 @@ class Meter:
         self.add_inner(reply, model)
 
     def forget_context(self) -> None:
-        """Forget how much of the context is used: a part of it is gone."""
+        """Forget the context's use: a part is gone."""
         self._context = 0
 
     def add_inner(self, reply: Reply, model: Model) -> None:
-        """Count a reply of a sub-agent: it is not part of the context."""
+        """Count a sub-agent's reply, which is not part of the context."""
         used = reply.usage
         if not used.total:
             return
@@ -86,7 +86,7 @@ class Meter:
         return f"{', '.join(used)}."
 
     def _context_used(self) -> Row:
-        """The part of the context that is used, if that is known."""
+        """The used share of the context, if known."""
         if not self._context or not self.window:
             return ()
         share = 100 * self._context // self.window

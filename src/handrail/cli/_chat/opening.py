@@ -1,4 +1,4 @@
-"""Holds the conversations of a chat. The input is on the screen before this module is loaded."""
+"""Holds a chat's conversations. The input is on the screen before this module is loaded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _END_REASONS = {None: "prompt_input_exit", "": "clear"}
-"""Why a session ends, for hooks, by the run that follows it."""
+"""Why a session ends, for hooks, by the run following it."""
 
 
 class _Opened(NamedTuple):
@@ -166,7 +166,7 @@ def _converse(
 
 
 def _open_next(before: _Opened, last: Conversation) -> _Opened:
-    """Return the run that a command chose, or a new one with the same model and mode."""
+    """Return the run chosen by a command, or a new one with the same model and mode."""
     app = before.kit.app
     if last.following:
         saved = find_run(last.following)
@@ -180,9 +180,9 @@ def _open_next(before: _Opened, last: Conversation) -> _Opened:
 
 
 def _list_files(kit: Kit, folder: str) -> Iterable[tuple[str, bool]]:
-    """Yield the names in a folder of the workspace that the rules let a model see."""
+    """Yield a workspace folder's names, as far as the rules let a model see them."""
     above = f"{folder}/" if folder else ""
-    with suppress(HandrailError):  # it is outside of the workspace
+    with suppress(HandrailError):  # outside the workspace
         for entry in kit.workspace.list_folder(kit.workspace.inside(folder or ".")):
             if not kit.workspace.is_hidden(f"{above}{entry.name}"):
                 yield entry.name, entry.is_folder
@@ -201,7 +201,7 @@ def _print_how_to_resume(saved: SavedRun, screen: Screen) -> None:
 
 
 def _document(saved: SavedRun) -> dict[str, Any]:
-    """Return the outcome of the chat as data."""
+    """Return the chat's outcome as data."""
     state = saved.state()
     empty = {"id": "", **Standing("done", "empty")._asdict()}
     which = {"id": saved.id, **standing_of(saved.about)._asdict()}
@@ -214,8 +214,8 @@ def _is_empty(state: RunState) -> bool:
 
 
 def _drop_if_empty(saved: SavedRun) -> None:
-    """Delete the saved run of a chat without messages."""
-    with suppress(Halt):  # keep a run that cannot be read
+    """Delete a saved chat without messages."""
+    with suppress(Halt):  # keep an unreadable run
         if _is_empty(saved.state()):
             saved.remove()
 
@@ -234,7 +234,7 @@ def _open_console(kit: Kit, screen: Screen, *, plain: bool) -> Console:
 
 
 def _approver(kit: Kit, *, console: Console, plain: bool, **options: Any) -> Approver:
-    """Return an approver that prompts at the terminal."""
+    """Return an approver prompting at the terminal."""
     return terminal(
         workspace=kit.app.workspace,
         console=console,

@@ -1,4 +1,4 @@
-"""`handrail run` at a terminal: the face of a chat, without questions."""
+"""`handrail run` at a terminal: a chat's face, without questions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RunFace:
         watcher.meter.mode = mode
 
     def begin(self, run_id: str) -> None:
-        """Print the id of the run."""
+        """Print the run's id."""
         self._screen.show((Span(f"run {run_id}", "muted"),), ())
         self._watcher.begin()
 
@@ -40,19 +40,19 @@ class RunFace:
         self._watcher.count, self._watcher.meter.window = state.calls, window
 
     def watch(self, event: RunEvent) -> None:
-        """Show an event of the agent."""
+        """Show an agent event."""
         self._watcher.on_run_event(event)
 
     def on_wait(self, wait: RetryWait) -> None:
-        """Show that the model is asked again after a while."""
+        """Show a delayed retry with the model."""
         self._watcher.on_wait(wait)
 
     def on_event(self, event: Event) -> None:
-        """Show an event of the executor."""
+        """Show an executor event."""
         self._watcher.on_event(event)
 
     def end(self, document: dict[str, Any]) -> None:  # noqa: ARG002  the protocol has it
-        """Remove the rows that change, and print what was used."""
+        """Remove the changing rows, and print the usage."""
         self._watcher.end()
         meter = self._watcher.meter
         if isinstance(self._watcher, PlainWatcher):
@@ -63,12 +63,12 @@ class RunFace:
         self._screen.show((), *used)
 
     async def tick(self) -> None:
-        """Draw the time that passes."""
+        """Draw elapsed time."""
         while True:
             self._watcher.tick()
             await anyio.sleep(_TICK)
 
 
 def open_watcher(screen: Screen, changed: CallChanges, *, plain: bool) -> Watcher | PlainWatcher:
-    """Return what shows the events of a run."""
+    """Return what shows a run's events."""
     return PlainWatcher(screen, changed) if plain else Watcher(screen, changed)

@@ -43,7 +43,7 @@ _TICK = 1 / 8
 
 
 Lend: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
-"""Gives the terminal to an approval request, until the end of a block."""
+"""Gives the terminal to an approval request, until a block's end."""
 
 
 class Person(Protocol):
@@ -54,7 +54,7 @@ class Person(Protocol):
     ended: Exit | None
     """The exit code to end with, once a person or a signal has asked for an end."""
     images: dict[str, bytes]
-    """Images that were pasted, by their names in messages."""
+    """Pasted images, by their names in messages."""
     next_text: str
     """What the next message begins with."""
     on_background: Callable[[], None]
@@ -74,11 +74,11 @@ class ChatInput(Protocol):
         ...
 
     def listen(self) -> AbstractContextManager[None]:
-        """Read keys and handle signals until the end of a block."""
+        """Read keys and handle signals until a block's end."""
         ...
 
     def lend(self) -> AbstractAsyncContextManager[None]:
-        """Let others use the terminal until the end of a block."""
+        """Let others use the terminal until a block's end."""
         ...
 
     def show_completions(self, commands: Commands, files: Files, tree: Tree) -> None:
@@ -90,7 +90,7 @@ class ChatInput(Protocol):
         ...
 
     def show_status(self, status: Callable[[int], Row], output: Callable[[], str]) -> None:
-        """Set what makes the row below the input, for a width, and the last output of a tool."""
+        """Set the renderer for the row below the input, by width, and a tool's last output."""
         ...
 
 
@@ -123,7 +123,7 @@ class ChatApprover:
             return await self._asks(pending)
 
     async def ask_question(self, question: str, choices: Sequence[str]) -> str | None:
-        """Ask a question of the model."""
+        """Ask the model's question."""
         async with self._use_terminal():
             return await self._asks_question(question, choices)
 
@@ -164,7 +164,7 @@ class Talk:
         model: str = session.kit.app.settings["model"]
         self.conversation = Conversation(session, screen, watcher, model)
         self._scope: anyio.CancelScope | None = None
-        """Around a command that the person typed, while it runs."""
+        """Around a command typed by the user, while it runs."""
         person.on_background = self._move_to_background
         watcher.count = session.state.calls
         watcher.meter.read(session.state, session.model)
@@ -184,7 +184,7 @@ class Talk:
         meter.mode, meter.window = str(self._session.kit.rules.mode), self._session.window
 
     def last_output(self) -> str:
-        """Return the whole result of the last call, safe to show."""
+        """Return the last call's whole result, safe to show."""
         last = self._watcher.last_output if isinstance(self._watcher, Watcher) else ""
         return "\n".join([safe(line) for line in last.splitlines()])
 
@@ -230,7 +230,7 @@ class Talk:
         return self._work(partial(self._run_turn, self._make_prompt(line)))
 
     def _make_prompt(self, text: str) -> list[str | Content]:
-        """Return what is sent for a message: notes, the files that it names, and its text."""
+        """Return the content sent for a message: notes, named files, and its text."""
         if not text.strip():
             return []
         workspace = self._session.kit.workspace
@@ -242,7 +242,7 @@ class Talk:
         return [*self.conversation.take_notes(), *parts, text]
 
     def _show_sent(self, line: str) -> None:
-        """Print a message above the input that it was typed in. A terminal shows others itself."""
+        """Print a message above its input. A terminal shows others itself."""
         if self._screen.frame is not None and line.strip():
             after = () if line.startswith("/") else ((),)
             self._screen.show((), *sent_rows(line, self._screen.width), *after)
@@ -275,7 +275,7 @@ class Talk:
         return person.ended
 
     def _move_to_background(self) -> None:
-        """Let a running command of the model continue in the background."""
+        """Move the model's running command to the background."""
         if self._scope is None:
             self._portal.start_task_soon(self._session.kit.jobs.move_to_background)
 
@@ -285,7 +285,7 @@ class Talk:
             self._scope.cancel()
 
     async def _run_typed(self, command: str) -> None:
-        """Run a command that the person typed, and show its output."""
+        """Run a command typed by the user, and show its output."""
         watcher = self._watcher
         watcher.begin()
         rows, said = list[Row](), ""
@@ -328,7 +328,7 @@ class Talk:
                 self._screen.say(line, "warn")
 
     async def _run_step(self, step: Step) -> None:
-        """Run the work of a command, and print what it says."""
+        """Run a command's work, and print its rows."""
         try:
             for row in await step():
                 self._screen.say(safe(row))
@@ -337,7 +337,7 @@ class Talk:
                 self._screen.say(line, "warn")
 
     def _show_status(self) -> None:
-        """Print what was used so far, if that is known and not on the screen anyway."""
+        """Print the usage so far, if known and not on the screen anyway."""
         meter = self._watcher.meter
         if meter.is_known and isinstance(self._watcher, PlainWatcher):
             self._screen.say(meter.sentence)

@@ -1,4 +1,4 @@
-"""Binds keys of the input, beyond the usual ones of a line editor."""
+"""Binds input keys beyond a line editor's usual ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Handler: TypeAlias = Callable[[KeyPressEvent], None]
 
 
 class Actions(Protocol):
-    """Does the things that keys can ask for and that are more than a change of the text."""
+    """Key actions beyond changing the text."""
 
     def send(self) -> None:
         """Send the message, or queue it."""
@@ -35,10 +35,10 @@ class Actions(Protocol):
         """Write the message in an editor."""
 
     def page(self) -> None:
-        """Show the last output of a tool in a pager."""
+        """Show a tool's last output in a pager."""
 
     def draw_again(self) -> None:
-        """Draw all of the input again."""
+        """Redraw the input."""
 
     def paste_image(self) -> None:
         """Attach the image in the clipboard."""
@@ -107,7 +107,7 @@ def _paste(buffer: Buffer, pastes: Pastes, event: KeyPressEvent) -> None:
 
 
 def _delete_paste(buffer: Buffer, pastes: Pastes) -> None:
-    """Delete the name of a pasted text in one step."""
+    """Delete a pasted text's name in one step."""
     buffer.delete_before_cursor(len(pastes.name_at_end(buffer.document.text_before_cursor)))
 
 
@@ -118,7 +118,7 @@ def _open_pastes(buffer: Buffer, pastes: Pastes) -> None:
 
 
 def _take_back(buffer: Buffer, lines: Lines) -> None:
-    """Put the message that was queued last back into the input."""
+    """Put the last queued message back into the input."""
     buffer.text = lines.take_back() or ""
     buffer.cursor_position = len(buffer.text)
 

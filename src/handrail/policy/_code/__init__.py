@@ -1,1 +1,1 @@
-"""Find the workspace files that a shell line runs."""
+"""Find the workspace files run by a shell line."""

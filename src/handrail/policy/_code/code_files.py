@@ -1,9 +1,8 @@
 """Which workspace files does a shell line run?
 
-Every word that is the name of an existing file counts, wherever the shell would look for it, and so
-do the files that task runners read. So do the files that these import, and those that theirs do. A
-file too many costs a review; a missing one would be run unseen. So a program that is not known may
-run any file.
+Every word naming an existing file counts, wherever the shell would look for it, and so do files
+read by task runners. Their imports matter as well, at any depth. A file too many costs a review. A
+missing one would run unseen, so an unknown program may run any file.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ from handrail.policy._shell.wrappers import (
 _MAX_FOLDERS = 64
 _MAX_WORDS = 2_000
 _MAX_MATCHES = 200
-"""Files that a pattern may match."""
+"""Maximum files matching one pattern."""
 _MAX_LEVELS = 4
-"""Scripts of package.json that run others."""
+"""Nesting depth for package.json scripts running others."""
 _MAX_IMPORTING = 500
 """Files whose imports are followed."""
 _MAX_IMPORTING_BYTES = 5_000_000
@@ -53,7 +52,7 @@ _SEARCHED = ("PATH", "CDPATH", "PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB")
 """Variables with folders in which programs and modules are found."""
 _HARMLESS = {"?": "0", "$": "1", "#": "0", "!": "1", "IFS": " "}
 _PROGRAM = re.compile(r"[@\w][@\w./-]*")
-"""The name of a program or a package."""
+"""A program or package name."""
 _PYTHON_PATH = "PYTHONPATH"
 _TOO_MANY = "it names too many files"
 _TOO_LARGE = "its code imports too many files"
@@ -61,12 +60,12 @@ _TOO_LARGE = "its code imports too many files"
 
 @dataclass(frozen=True, slots=True)
 class CodeFiles:
-    """The workspace files that a shell line runs. All paths are absolute, in real folders."""
+    """The workspace files run by a shell line. All paths are absolute, in real folders."""
 
     named: tuple[Path, ...] = ()
     """Files whose names are in the line."""
     found: tuple[Path, ...] = ()
-    """Files and folders that the line runs without naming them, such as a Makefile or a module."""
+    """Files and folders run without being named, such as a Makefile or a module."""
     elsewhere: tuple[Path, ...] = ()
     """Files outside the workspace whose names are in the line."""
     unknown: str = ""
@@ -74,7 +73,7 @@ class CodeFiles:
 
     @property
     def all(self) -> tuple[Path, ...]:
-        """The files and folders of the workspace."""
+        """All files and folders in the workspace."""
         return tuple(dict.fromkeys((*self.named, *self.found)))
 
 
@@ -86,7 +85,7 @@ def find_code_files(
     variables: Mapping[str, str] | None = None,
     installed: bool = False,
 ) -> CodeFiles:
-    """Return the workspace files that a shell line runs, as of now.
+    """Return the workspace files a shell line runs, as of now.
 
     Files that Python, JavaScript, TypeScript and shell code imports or runs are found too, if its
     text names them. Computed names and imports of packages are not followed.
@@ -127,13 +126,13 @@ class _Search:
     elsewhere: dict[Path, None] = field(default_factory=dict[Path, None])
     unknown: str = ""
     folders: dict[Path, None] = field(default_factory=dict[Path, None])
-    """Folders that code may run in."""
+    """Folders for code to run in."""
     python_path: dict[Path, None] = field(default_factory=dict[Path, None])
     lookups: int = 0
     installed: bool = False
 
     def read(self, line: str, folders: Sequence[Path], level: int = 0) -> None:
-        """Add the files of a line that runs in one of these folders."""
+        """Add the files of a line running in one of these folders."""
         read = read_line(line, self.variables)
         self._note(read.unknown)
         reached = self._add_line(read, folders, level)
@@ -142,18 +141,18 @@ class _Search:
         self._judge(line, read, reached)
 
     def read_script(self, text: str, folders: Sequence[Path]) -> None:
-        """Add the files of a shell script. Values that are not known are read as empty."""
+        """Add a shell script's files, reading unknown values as empty."""
         read = read_line(text, self.variables)
         self._add_line(read, folders, 1)
         for argv in filter(runs_everything, read.programs):
             self._note(describe_unknown(argv))
 
     def follow(self) -> None:
-        """Add the files that the code found so far imports, and those that theirs do."""
+        """Add the files imported by the code found so far, at any depth."""
         imports, size = Imports(), 0
         seen: set[_Importing] = set()
         waiting = list(self._importing((*self.named, *self.found)))
-        while waiting and not self.unknown:  # then, it is refused, with all that it imports
+        while waiting and not self.unknown:  # then, it is refused, with all its imports
             one = waiting.pop()
             if one in seen:
                 continue
@@ -167,7 +166,7 @@ class _Search:
     def _follow_one(
         self, one: _Importing, content: bytes, imports: Imports
     ) -> Iterator[_Importing]:
-        """Add the files that one file imports. Yields those whose imports matter."""
+        """Add the files imported by one file. Yields those with relevant imports."""
         language = language_of(one.path, content)
         if language == "shell":
             yield from self._follow_script(one, content)
@@ -198,7 +197,7 @@ class _Search:
         yield from self._importing(script.found)
 
     def _importing(self, paths: Iterable[Path]) -> Iterator[_Importing]:
-        """Yield the files of these paths that may import others. Packages are not followed."""
+        """Yield the files at these paths with possible imports. Packages are not followed."""
         for path in (Path(os.path.realpath(path)) for path in paths):
             inside = path.is_relative_to(self.root) and path.relative_to(self.root).parts
             if not inside or "node_modules" in inside:
@@ -211,7 +210,7 @@ class _Search:
                 yield from (_Importing(file, (path, *folders)) for file in files if is_code(file))
 
     def _add_line(self, read: ReadLine, folders: Sequence[Path], level: int) -> Sequence[Path]:
-        """Add the files that the words of a line name. Return the folders it may run in."""
+        """Add the files named by a line's words. Return the folders it may run in."""
         words = list(islice(dict.fromkeys(self._spellings(read)), _MAX_WORDS + 1))
         folders = self._reach(words, folders)
         if len(words) > _MAX_WORDS or not self._may_reach(folders):
@@ -228,7 +227,7 @@ class _Search:
         return folders
 
     def _python_path(self, read: ReadLine) -> Iterator[str]:
-        """Yield the names of the folders in which Python finds modules."""
+        """Yield the folder names on Python's module path."""
         start = f"{_PYTHON_PATH}="
         words = (word for argv in read.commands for word in argv if word.startswith(start))
         set_by_line = (word.removeprefix(start) for word in words)
@@ -237,7 +236,7 @@ class _Search:
             yield from value.split(":")
 
     def _judge(self, line: str, read: ReadLine, folders: Sequence[Path]) -> None:
-        """Add the files that options load, and note a program that is not known."""
+        """Add files loaded by options, and note an unknown program."""
         loaded = find_loaded(read, folders, self.variables, list(self.named))
         self._add_inside(map(_package_of, loaded))
         known = KnownPrograms(
@@ -249,7 +248,7 @@ class _Search:
         self.unknown = self.unknown or reason
 
     def _spellings(self, read: ReadLine) -> Iterator[str]:
-        """Yield everything in a line that may be the name of a file or a folder."""
+        """Yield everything in a line that may be a file or folder name."""
         yield from read.inputs
         yield from self._searched_folders()
         for values in read.assigned.values():
@@ -264,7 +263,7 @@ class _Search:
                 yield "~"
 
     def _searched_folders(self) -> Iterator[str]:
-        """Yield the folders of the workspace in which programs and modules are found."""
+        """Yield the workspace folders searched for programs and modules."""
         for name in _SEARCHED:
             for path in self.variables.get(name, "").split(":"):
                 real = Path(os.path.realpath(self.root / path))
@@ -272,7 +271,7 @@ class _Search:
                     yield path
 
     def _reach(self, words: Sequence[str], start: Sequence[Path]) -> list[Path]:
-        """Return the folders that commands of a line may run in, or look for programs in.
+        """Return the folders commands may run in, or look for programs in.
 
         A line can change its folder again and again, so each folder is tried from each other one.
         """
@@ -300,7 +299,7 @@ class _Search:
         return folder.parent if inside else None
 
     def _add_named(self, folder: Path, word: str, level: int) -> None:
-        """Add the files that a word names, and the whole package of one in node_modules."""
+        """Add the files named by a word, and the whole package for one in node_modules."""
         matches = self._match(folder, word)
         if len(matches) > _MAX_MATCHES:
             self._note(_TOO_MANY)
@@ -317,7 +316,7 @@ class _Search:
     def _add_found(
         self, argv: tuple[str, ...], folder: Path, folders: Sequence[Path], level: int
     ) -> None:
-        """Add the files of the workspace that a command runs without naming them."""
+        """Add workspace files a command runs without naming them."""
         for pattern in config_patterns(argv):
             self._add_inside(self._match(folder, pattern))
         for module in find_modules(argv):
@@ -339,7 +338,7 @@ class _Search:
                 self.read(line, [*folders, folder / "node_modules/.bin"], level + 1)
 
     def _match(self, folder: Path, word: str) -> list[Path]:
-        """Return the existing paths that a word may be the name of, from a folder."""
+        """Return the existing paths a word may name, from a folder."""
         if not word or "\0" in word:
             return []
         home = self.variables.get("HOME", "/")
@@ -363,7 +362,7 @@ class _Search:
 
 
 def _read_text(path: Path) -> bytes:
-    """Return the content of a file; nothing if it cannot be read, so that it cannot get trust."""
+    """Return a file's content, or nothing if it cannot be read, so it cannot get trust."""
     try:
         return read_file(path)
     except OSError:
@@ -371,13 +370,13 @@ def _read_text(path: Path) -> bytes:
 
 
 def _runs_folders(argv: tuple[str, ...]) -> bool:
-    """Return whether a command is an interpreter, which runs a folder that has a main file."""
+    """Return whether a command is an interpreter running a folder with a main file."""
     name = program_name(argv[0])
     return runs_others(name) and name not in SHELLS and runs_text((name,))
 
 
 def _keep_last_link(path: str) -> Path:
-    """Return a path with the links of its folders resolved, but not its own."""
+    """Return a path with its folders' links resolved, but not its own."""
     folder, name = os.path.split(path.rstrip("/"))
     if name in {"", ".", ".."}:
         return Path(os.path.realpath(path))
@@ -385,7 +384,7 @@ def _keep_last_link(path: str) -> Path:
 
 
 def _package_of(path: Path) -> Path:
-    """Return the folder of the package that a program belongs to; else the path itself."""
+    """Return the folder of a program's package, or else the path itself."""
     for above in (path, *path.parents):
         owner = above.parent
         if owner.name == "node_modules" and not above.name.startswith((".", "@")):

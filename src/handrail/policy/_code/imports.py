@@ -1,7 +1,7 @@
 """Which files does a code file import?
 
-Only what its text says counts: a name that is computed when the code runs is not read. Every file
-that a name could mean counts, even if the interpreter would prefer another one.
+Only its text counts: names computed at run time are not read. Every file a name could mean counts,
+even if the interpreter would prefer another one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _INTERPRETERS: dict[str, Language] = {
 }
 _FIRST_LINE = re.compile(rb"#!([^\n]*)")
 _MODULE = re.compile(r"(\w+)(?:\.pyc?|(?:\.[\w-]+)?\.(?:so|pyd))")
-"""A file that is a module, compiled or not."""
+"""A module file, compiled or not."""
 _LOADED = re.compile(
     r"""\b(?:from|import|require)\s*+\(?+\s*+(?:"([^"\n]*+)"|'([^'\n]*+)'|`([^`\n]*+)`)"""
 )
@@ -44,7 +44,7 @@ _MAX_KEPT = 512
 
 
 def language_of(path: Path, content: bytes) -> Language | None:
-    """Return the language of a file, by its name or its first line; None if it is not known.
+    """Return a file's language by its name or first line, or None if unknown.
 
     A text without either may be a shell script.
     """
@@ -58,18 +58,18 @@ def language_of(path: Path, content: bytes) -> Language | None:
 
 
 def is_code(path: Path) -> bool:
-    """Return whether a file has the name of code in a known language."""
+    """Return whether a file is named like code in a known language."""
     return path.suffix in _SUFFIXES
 
 
 @dataclass(slots=True)
 class Imports:
-    """The imports of code files. Each folder is listed once."""
+    """Imports in code files. Each folder is listed once."""
 
     _modules: dict[Path, dict[str, list[Path]]] = field(
         default_factory=dict[Path, dict[str, list[Path]]]
     )
-    """The modules of each folder, by name."""
+    """Modules by name, for each folder."""
 
     def of_python(self, path: Path, content: bytes, folders: Sequence[Path]) -> Iterator[Path]:
         """Yield the files that a Python file imports. Raises ValueError if it is not Python.
@@ -104,14 +104,14 @@ class Imports:
         return self._modules[folder]
 
     def of_javascript(self, path: Path, content: bytes) -> Iterator[Path]:
-        """Yield the files that a JavaScript or TypeScript file imports.
+        """Yield the files imported by a JavaScript or TypeScript file.
 
-        A folder with a package.json is yielded as a whole. Names of packages are not followed.
+        A folder with a package.json is yielded as a whole. Package names are not followed.
         """
         for name in _read_javascript(content):
             base = Path(os.path.normpath(path.parent / name))
             starts = [base, base / "index"]
-            if base.suffix in {".js", ".cjs", ".mjs", ".jsx"}:  # of a file in TypeScript
+            if base.suffix in {".js", ".cjs", ".mjs", ".jsx"}:  # from a TypeScript file
                 starts.append(base.with_suffix(""))
             yield from _files(f"{start}{ending}" for start, ending in product(starts, _ENDINGS))
             if any(_files([f"{base}/package.json"])):
@@ -124,7 +124,7 @@ def _files(names: Iterable[str]) -> Iterator[Path]:
 
 @lru_cache(_MAX_KEPT)
 def _read_python(content: bytes) -> tuple[tuple[int, str], ...]:
-    """Return the modules that a text imports, each with the number of dots before its name."""
+    """Return the modules imported by a text, each with the number of dots before its name."""
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(content)
@@ -142,7 +142,7 @@ def _read_python(content: bytes) -> tuple[tuple[int, str], ...]:
 
 @lru_cache(_MAX_KEPT)
 def _read_javascript(content: bytes) -> tuple[str, ...]:
-    """Return the paths that a text imports."""
+    """Return the paths imported by a text."""
     found = _LOADED.finditer(content.decode(errors="replace"))
     names = ("".join(filter(None, one.groups())) for one in found)
     return tuple(dict.fromkeys(name for name in names if re.match(r"\.{0,2}(?:/|$)", name)))

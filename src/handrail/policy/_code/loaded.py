@@ -1,4 +1,4 @@
-"""Files that a program loads by a name without an ending, or in place of others of that name."""
+"""Files loaded by a name without an ending, or in place of others with this name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_FIRST_LINE = 200
 def find_loaded(
     read: ReadLine, folders: Sequence[Path], variables: Mapping[str, str], named: Sequence[Path]
 ) -> Iterator[Path]:
-    """Yield the files that the commands of a line load from folders without their full names."""
+    """Yield files loaded from folders by commands without their full names."""
     given = [word for name in _OPTIONS for word in variables.get(name, "").split()]
     running = [argv for argv in read.programs if program_name(argv[0]) not in HARMLESS]
     words = [word for argv in running for word in argv[1:]]
@@ -44,7 +44,7 @@ def find_loaded(
 
 
 def with_endings(folder: Path, word: str) -> Iterator[Path]:
-    """Yield the files that a word names if an ending is added to it."""
+    """Yield the files a word names with an added ending."""
     for start in (word, f"node_modules/{word}"):
         path = os.path.join(folder, start)  # noqa: PTH118  faster
         yield from (
@@ -80,7 +80,7 @@ def _module_folders(
 
 
 def _find_shadows(folder: Path) -> Iterator[Path]:
-    """Yield the modules and packages of a folder with names of the standard library."""
+    """Yield a folder's modules and packages with standard library names."""
     with suppress(OSError):
         for path in sorted(folder.iterdir()):
             module = _MODULE.fullmatch(path.name)

@@ -1,4 +1,4 @@
-"""Programs that run no workspace code, or only code that can be found. No other one is known."""
+"""Programs running no workspace code, or only code we can find. No other one is known."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RUNNING_MODULES = frozenset(
     unittest venv zipapp zipimport
     """.split()
 )
-"""Modules of Python's standard library that run or import other code."""
+"""Python standard library modules that run or import other code."""
 _WRAPPED: dict[str, tuple[int, str]] = {
     **dict.fromkeys(("builtin", "command", "nohup", "setsid", "time"), (0, "")),
     **dict.fromkeys(("timeout", "gtimeout"), (1, "-s -k --signal --kill-after")),
@@ -46,7 +46,7 @@ _WRAPPED: dict[str, tuple[int, str]] = {
     "stdbuf": (0, "-i -o -e"),
     "xargs": (0, "-n -I -P -L -d -s -a -E --max-args --max-procs --arg-file --delimiter"),
 }
-"""Programs that run the rest of their words: the number of words before it, options with values."""
+"""Programs running the rest of their words: the number of words before it, options with values."""
 _INTERPRETERS = {
     **dict.fromkeys(("python", "pypy"), "-W -X"),
     **dict.fromkeys(("node", "nodejs"), "-r --require --import --loader"),
@@ -54,9 +54,9 @@ _INTERPRETERS = {
     "ruby": "-r -I",
     **dict.fromkeys(("perl", "php", "lua", "luajit", "tclsh", "osascript", "Rscript"), "-I -l"),
 }
-"""Interpreters, with the options whose values are files that they run first."""
+"""Interpreters, with options for files to run first."""
 _FETCHING = frozenset("npx bunx pnpx uvx pipx".split())
-"""Programs that run a package, from the workspace if it is there."""
+"""Programs running a package, from the workspace if it is there."""
 _LAUNCHING = {
     **dict.fromkeys(("npm", "pnpm"), ("exec", "x", "dlx")),
     **dict.fromkeys(("uv", "poetry", "pdm", "hatch", "pipenv", "rye", "pixi"), ("run",)),
@@ -70,7 +70,7 @@ _OPTIONS = re.compile(
     r"|LD_\w+|DYLD_\w+|JAVA_TOOL_OPTIONS|JDK_JAVA_OPTIONS|GIT_\w+|npm_config_\w+|UV_\w+)(?:=.*)?",
     re.DOTALL | re.IGNORECASE,
 )
-"""Variables that make a program run more code."""
+"""Variables making a program run more code."""
 _NOTHING = Path(os.devnull)
 _FINDING = frozenset(["find", "fd", "fdfind"])
 _DEPENDENT = frozenset("composer docker-compose git hg sqlite3".split())
@@ -82,20 +82,20 @@ _EXECUTING = frozenset("-exec -execdir -ok -okdir -x -X --exec --exec-batch".spl
 
 @dataclass(frozen=True, slots=True)
 class KnownPrograms:
-    """Tells whether the workspace files that a line runs can be found."""
+    """Tells whether the workspace files run by a line can be found."""
 
     root: Path
     folders: Sequence[Path]
     variables: Mapping[str, str]
     match: Callable[[Path, str], list[Path]]
-    """Return the existing paths that a word names, from a folder."""
+    """Return the existing paths named by a word, from a folder."""
     installed: bool
-    """Whether an installed program that is not known runs no workspace code."""
+    """Whether unknown installed programs run no workspace code."""
     reads_files: bool = False
-    """Whether a shell without a file gets its commands from files that the line names."""
+    """Whether a shell without a file gets its commands from files named by the line."""
 
     def describe_line(self, line: str, read: ReadLine) -> str:
-        """Return why a line may run files that are not found; empty if it does not."""
+        """Return why a line may run unfound files, or ""."""
         started = list(started_commands(line, self.variables))
         piped = [argv for argv in started if program_name(argv[0]) not in SHELLS]
         printed = piped and all(argv[0] == "cat" and argv[1:] for argv in piped)
@@ -105,7 +105,7 @@ class KnownPrograms:
         return _describe_variables(read.assigned) or next(reasons, "")
 
     def describe(self, argv: Argv) -> str:
-        """Return why a command may run files that are not found; empty if it does not."""
+        """Return why a command may run unfound files, or ""."""
         while argv and _TAKEN.fullmatch(argv[0]):
             argv = argv[1:]
         if not argv:
@@ -136,7 +136,7 @@ class KnownPrograms:
         return name not in _WRAPPED and self._is_program(argv)
 
     def _is_program(self, argv: Argv) -> bool:
-        """Return whether a program is a file that the line names, or an installed one."""
+        """Return whether a program is a file named by the line, or an installed one."""
         name = program_name(argv[0])
         if runs_others(name) or name in _DEPENDENT or name in _FINDING:
             return False
@@ -148,7 +148,7 @@ class KnownPrograms:
         return self.installed and not self._has_folder(argv)
 
     def _runs_files(self, name: str, argv: Argv) -> bool:
-        """Return whether the files that an interpreter runs are found."""
+        """Return whether the files run by an interpreter are found."""
         if modules := list(find_modules(argv)):
             return all(map(self._is_known_module, modules))
         valued = _INTERPRETERS[name].split()
@@ -170,7 +170,7 @@ class KnownPrograms:
         return runs_scripts(argv) and self._has_scripts(argv)
 
     def _runs_package(self, name: str, argv: Argv) -> bool:
-        """Return whether the package that a runner starts is found, or an installed one."""
+        """Return whether the package started by a runner is found, or an installed one."""
         inner = self._launched(name, argv)
         if not inner or runs_everything(inner):
             return False
@@ -179,7 +179,7 @@ class KnownPrograms:
         return self.installed and name in _FETCHING and not self._is_own(inner[0])
 
     def _launched(self, name: str, argv: Argv) -> Argv:
-        """Return the command that a runner starts; empty if it is not known."""
+        """Return the command started by a runner, or nothing if unknown."""
         words = _LAUNCHING.get(name, ())
         at = 0 if name in _FETCHING else next((n for n, one in enumerate(argv) if one in words), -1)
         if at < 0 or not {"-m", "--module"}.isdisjoint(argv):
@@ -189,7 +189,7 @@ class KnownPrograms:
         return () if any(map(self._exists, others)) else rest
 
     def _inner(self, name: str, argv: Argv) -> Iterator[Argv]:
-        """Yield the commands that a command runs; nothing if they are not known."""
+        """Yield a command's inner commands, or nothing if unknown."""
         if name in _WRAPPED:
             skipped, valued = _WRAPPED[name]
             rest = options_of(argv, valued.split())[1][skipped:]
@@ -229,7 +229,7 @@ class KnownPrograms:
         )
 
     def _has_folder(self, argv: Argv) -> bool:
-        """Return whether a word names a folder of the workspace."""
+        """Return whether a word names a workspace folder."""
         words = {part for word in argv[1:] for part in re.split(r"[=:,]", word)}
         found = (
             path for folder in self.folders for word in words for path in self.match(folder, word)
@@ -237,7 +237,7 @@ class KnownPrograms:
         return any(path.is_dir() and path.is_relative_to(self.root) for path in found)
 
     def _is_own(self, word: str) -> bool:
-        """Return whether a program is a file that the word names, not an installed one."""
+        """Return whether a program is a file named by the word, not an installed one."""
         other = "/" not in word and shutil.which(word, path=self.variables.get("PATH", ""))
         if other and not Path(os.path.realpath(other)).is_relative_to(self.root):
             return False

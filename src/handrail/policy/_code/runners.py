@@ -1,4 +1,4 @@
-"""Task runners as data: the files that decide what each of them runs."""
+"""Task runners as data: the files deciding what each one runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FILES = _table("""
     direnv: .envrc
     mise: mise.toml .mise.toml mise.local.toml .tool-versions
 """)
-"""Files that a program reads its tasks or its start-up code from, by its name."""
+"""Task and start-up files by program name."""
 _FILES["just"] = ("justfile", "Justfile", ".justfile")
 _PACKAGES = ("node_modules/.bin", "node_modules")
 _ENVIRONMENTS = (".venv/bin", "venv/bin")
@@ -54,7 +54,7 @@ _FOLDERS = {
     "bundle": ("bin", "vendor/bin"),
     "composer": ("vendor/bin",),
 }
-"""Folders that a runner looks for programs in."""
+"""Folders searched for programs by a runner."""
 HARMLESS = frozenset(
     """
     : [ [[ awk basename black break case cat cd chmod clear continue cp curl cut date declare df
@@ -64,7 +64,7 @@ HARMLESS = frozenset(
     trap true tty umask uname uniq unset wait wall wc which who whoami yes
     """.split()
 )
-"""Programs that run no code of a folder, unless one of their words is a command, which is read."""
+"""Programs running no code from a folder, unless one word is a command, which is read."""
 _WHOLE = frozenset(
     """
     ant ava bazel bazelisk buck2 cabal cargo celery cmake coverage ctest cypress django doctest
@@ -74,23 +74,23 @@ _WHOLE = frozenset(
     streamlit swift tox turbo unittest uvicorn vite vitest webpack zig
     """.split()
 )
-"""Programs that build or run code from all over a workspace."""
+"""Programs building or running code from all over a workspace."""
 TASK_RUNNERS = frozenset("make gmake bmake task go-task rake".split()) | {"just"}
-"""Programs that run what one file says."""
+"""Programs running the contents of one file."""
 _SCRIPTED = frozenset("npm pnpm yarn yarnpkg bun".split())
 _ALIASES = {
     **dict.fromkeys(("t", "tst"), ("test",)),
     "restart": ("restart", "stop", "start"),
 }
-"""Words of npm that run scripts of other names."""
+"""npm words for scripts with other names."""
 _EACH_PACKAGE = re.compile(
     r"--?w(?:s|orkspaces?)?(?:=.*)?|-r|--recursive|-F|--filter(?:=.*)?|workspaces?|foreach"
 )
-"""Words that make a command run in other folders."""
+"""Words making a command run in other folders."""
 _MODULE = re.compile(r"-[A-Za-z]*m(.*)")
 _PYTHON = frozenset(["python", "pypy", "ipython"])
 _CONFIGS = ("{}.config.*", ".{}rc", ".{}rc.*")
-"""Settings of JavaScript programs, which are often code themselves."""
+"""JavaScript settings files, often code themselves."""
 
 
 def options_of(
@@ -111,7 +111,7 @@ def options_of(
 
 
 def find_modules(argv: tuple[str, ...]) -> Iterator[str]:
-    """Yield the module that Python runs, as in ``python -m checks``."""
+    """Yield the module run by Python, as in ``python -m checks``."""
     if not is_python(argv):
         return
     rest = options_of(argv, ("-W", "-X"))[1]
@@ -136,7 +136,7 @@ def is_python(argv: tuple[str, ...]) -> bool:
 
 
 def runs_scripts(argv: tuple[str, ...]) -> bool:
-    """Return whether a command runs lines of package.json, all of one folder."""
+    """Return whether a command runs package.json lines, all from one folder."""
     others = any(map(_EACH_PACKAGE.fullmatch, argv[1:]))
     return program_name(argv[0]) in _SCRIPTED and not others
 
@@ -149,7 +149,7 @@ def names_of(argv: tuple[str, ...]) -> list[str]:
 
 
 def config_patterns(argv: tuple[str, ...]) -> Iterator[str]:
-    """Yield patterns of the files that decide what a command runs, for the folder it runs in."""
+    """Yield patterns for the files deciding what a command runs, for the folder it runs in."""
     for name in filter(None, names_of(argv)):
         yield from _FILES.get(name, ())
         if re.fullmatch(r"[\w-]+", name):
@@ -157,7 +157,7 @@ def config_patterns(argv: tuple[str, ...]) -> Iterator[str]:
 
 
 def program_folders(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the folders that a runner looks for a program in."""
+    """Return the folders a runner searches for a program."""
     return _FOLDERS.get(program_name(argv[0]), ())
 
 
@@ -181,7 +181,7 @@ def describe_unknown(argv: tuple[str, ...]) -> str:
 
 
 def read_scripts(argv: tuple[str, ...], folder: Path) -> Iterator[str]:
-    """Yield the lines of package.json that a command runs there."""
+    """Yield the package.json lines run by a command there."""
     if program_name(argv[0]) not in _SCRIPTED:
         return
     scripts: Any = {}

@@ -1,1 +1,1 @@
-"""Find what a shell command does that a sandbox cannot contain."""
+"""Find shell command effects a sandbox cannot contain."""

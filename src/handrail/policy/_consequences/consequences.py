@@ -1,4 +1,4 @@
-"""Consequences: what a shell command can lose or change that its sandbox does not contain.
+"""Consequences: losses and changes by a shell command that its sandbox does not contain.
 
 Commands are found in the rough reading of the text, in every spelling: ``git -C x``, ``env git``,
 ``sh -c``, text piped into a shell, strings in ``python -c``. They need approval, but this search is
@@ -120,13 +120,13 @@ from handrail.policy._shell.wrappers import (
 IN_EVERY_MODE: frozenset[Kind] = frozenset(
     ["workspace", "others", "settings", "unread", "secrets", "sources"]
 )
-"""Consequences that need approval in every mode."""
+"""Consequences needing approval in every mode."""
 _SCRIPT_RUNNERS = frozenset("npm yarn pnpm bun cargo".split())
 _REDIS_LOSS = frozenset("del unlink flushdb flushall".split())
 _AWKS = frozenset("awk gawk mawk nawk".split())
 _CODE_FLAG = re.compile(r"-\w*[ceEr]|--(?:eval|print|execute|run)")
 _MAX_MODULES = 8
-"""Modules that one command runs, as ``python -m coverage run -m pytest`` does with two."""
+"""Maximum modules per command: ``python -m coverage run -m pytest`` has two."""
 _TASKS = re.compile(
     r"(?!test|check|lint|build|\S*\s)(?:\w++[:-])*(?:\w+_)?(?:deploy|publish)(?:[:_-]\S*)?"
     r"|(?:release|upload)(?::\S*)?"
@@ -134,23 +134,23 @@ _TASKS = re.compile(
 )
 """Names of tasks that send something to others."""
 _FETCHED = re.compile(rf"(?:\$\(|`|<\()\s*(?:{'|'.join(sorted(FETCHERS))})\s")
-"""A substitution of what a server sends."""
+"""A substitution with a server's response."""
 _SENDING_SCRIPT = re.compile(r"(?:deploy|publish|release)(?:[_-][\w-]+)?(?:\.\w+)?")
 """Names of programs that do."""
 _TAKE_WORDS = frozenset(["git", "make", "go", *_SCRIPT_RUNNERS, *INTERPRETERS, *TAKE_TEXT])
-"""Programs whose words may be any text, or the name of a task."""
+"""Programs with words for any text, or for task names."""
 _BEFORE_SCRIPTS = frozenset("run run-script workspace".split())
 _NO_SCRIPTS = frozenset("test t build check start exec x install i add why info view ls".split())
-"""Commands of package managers that are not followed by the name of a script."""
+"""Package manager commands not followed by a script name."""
 
 
 @lru_cache(maxsize=8)
 def find_consequences(
     command: ShellCommand, chosen: frozenset[Argv] = frozenset()
 ) -> Mapping[Kind, str]:
-    """Return what a shell command can cause, each with the command that may cause it.
+    """Return a shell command's possible consequences, each with the command causing it.
 
-    ``chosen`` are commands that a written rule allows: their consequences were accepted.
+    ``chosen`` are commands allowed by a written rule: their consequences were accepted.
     """
     found: dict[Kind, str] = {}
     for argv in commands_in(command):
@@ -168,7 +168,7 @@ def find_computed(command: ShellCommand) -> list[Argv]:
 
 
 def commands_in(command: ShellCommand) -> Iterator[Argv]:
-    """Yield the commands that a text runs, as far as it can be read."""
+    """Yield the commands run by a text, where it can be read."""
     programs, aliases = _programs_in(command), _aliases_in(command)
     printed = set(_printed_commands(command))
     own = {simple.argv for simple in command.simple or ()}
@@ -189,7 +189,7 @@ def commands_in(command: ShellCommand) -> Iterator[Argv]:
 
 
 def _find_started(argv: Argv, command: ShellCommand, *, is_own: bool) -> Iterator[Argv]:
-    """Yield the commands that a program starts: its operands, or what it passes to a shell."""
+    """Yield commands started by a program: its operands, or its texts for a shell."""
     if is_own:
         yield from find_wrapped(argv, _known_programs())
     for text in find_escaped(argv, command):
@@ -217,7 +217,7 @@ def _programs_in(command: ShellCommand) -> set[str]:
 
 
 def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
-    """Yield commands that are only strings in code that runs no program."""
+    """Yield commands found only as strings in code that runs no program."""
     code = dict.fromkeys(  # each once, and none empty: a text must not grow
         word
         for argv in command.possible
@@ -243,7 +243,7 @@ def _takes_code(program: str) -> Callable[[str], object] | None:
 
 
 def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield the consequences of one of the commands in a shell command."""
+    """Yield the consequences of one command within a shell command."""
     modules = [at + 1 for at, word in enumerate(argv[:-1]) if at and word == "-m"]
     if len(modules) > _MAX_MODULES:
         yield "unread"
@@ -255,7 +255,7 @@ def kinds_of(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def _find_meant(program: str) -> Iterable[str]:
-    """Return the programs that a name can mean: one such as `r[m]` may be any that it matches."""
+    """Return the programs a name can mean: ``r[m]`` may be any it matches."""
     if not GLOB.search(program) or not re.search(r"\w", program):
         return (program,)
     return [name for name in {**_CHECKS, **rows()} if may_expand(program, name)]
@@ -263,7 +263,7 @@ def _find_meant(program: str) -> Iterable[str]:
 
 def _kinds_of_program(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
     program = argv[0]
-    is_git = program == "git"  # a computed word may be any of its subcommands
+    is_git = program == "git"  # a computed word may be any subcommand
     given = find_placeholders(command.text)
     words = [
         "*" if word in given or (is_git and COMPUTED.search(word)) else word for word in argv[1:]
@@ -289,7 +289,7 @@ def _kinds_of_program(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def _kinds_of_text(command: ShellCommand) -> Iterator[Kind]:
-    """Yield the consequences of redirections, of downloads and of text that a shell runs."""
+    """Yield the consequences of redirections, downloads and text run by a shell."""
     programs = _programs_in(command)
     if programs & FETCHERS and any(_runs_input(argv) for argv in command.possible):
         yield "others"
@@ -302,7 +302,7 @@ def _kinds_of_text(command: ShellCommand) -> Iterator[Kind]:
 
 
 def _runs_sending_script(command: ShellCommand) -> bool:
-    """Return whether a program, or the script of an interpreter, sends something by its name."""
+    """Return whether a program or an interpreter's script sends something, by its name."""
     return any(
         _SENDING_SCRIPT.fullmatch(program_name(name)) and not _only_checks(name, command)
         for argv in command.possible
@@ -312,7 +312,7 @@ def _runs_sending_script(command: ShellCommand) -> bool:
 
 
 def _only_checks(script: str, command: ShellCommand) -> bool:
-    """Return whether a text only checks the syntax of a script, as ``bash -n`` does."""
+    """Return whether a text only checks a script's syntax, as ``bash -n`` does."""
     uses = [
         argv[1] for argv in command.possible if program_name(argv[0]) in SHELLS and script in argv
     ]
@@ -332,7 +332,7 @@ def _runs_input(argv: Argv) -> bool:
 
 
 def _find_tasks(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether one of the tasks that a command names sends something to others."""
+    """Yield whether a named task sends something to others."""
     del command
     words = argv[1 : argv.index("--")] if "--" in argv else argv[1:]
     if program_name(argv[0]) in _SCRIPT_RUNNERS:

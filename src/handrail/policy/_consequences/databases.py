@@ -1,4 +1,4 @@
-"""Finds changes of databases on other machines, by address, by variable, or by a script."""
+"""Finds changes to databases on other machines, by address, by variable, or by a script."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ SQL_CLIENTS = frozenset(
 REDIS = frozenset("redis-cli valkey-cli keydb-cli iredis".split())
 _RESTORERS = frozenset("pg_restore mongorestore mongoimport mysqlimport".split())
 DATABASE_PROGRAMS = SQL_CLIENTS | REDIS | _RESTORERS | {"pg_dump", "mysqldump", "mongodump"}
-"""Programs that connect to the database that their words or variables name."""
+"""Programs connecting to a database named by their words or variables."""
 _IN_FILES = frozenset(["sqlite3", "duckdb", "litecli"])
 _BY_VARIABLE = re.compile(
     r"\$\{?(?!(?:set|unset|inc|push|pull|addToSet|in|nin|gte?|lte?|ne|eq|or|and|not|match|group|exists"
     r"|regex|sum|project|sort|limit|lookup|unwind|each)\b)[A-Za-z_]"
 )
-"""A variable, and no operator of MongoDB."""
+"""A variable rather than a MongoDB operator."""
 _BY_HOST = frozenset(["cqlsh", "ycqlsh"])
 """Clients whose operands are hosts."""
 _ELSEWHERE = frozenset(["snowsql", "bteq"])
-"""Clients of services."""
+"""Clients for services."""
 _LOCAL = re.compile(
     r"(?:[\w+:]+://)?(?:[^/@\s]*@)?(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[?::1?\]?|[\w-]+\.localhost"
     r"|host\.docker\.internal)?(?::[^/@\s]*)?(?:/|$)|(?:jdbc:)?(?:sqlite|file|duckdb|h2)\S*:"
@@ -38,7 +38,7 @@ _TEXTS = (
     "-c --command -e --execute --eval -Q --query -f --file -i -U -u --user --username -p --port -o"
     " --output -v --set -P --pset -n -a --pass -F --format"
 ).split()
-"""Flags of clients whose value names no database."""
+"""Client flags with a value that names no database."""
 _HOST_FLAGS = ("-h", "--host", "-H", "--uri", "--url", "--dsn", "-S", "--server", "--service")
 _SCRIPT_FLAGS = ("-f", "--file", "-i", "--queries-file", "--init")
 _STATEMENTS = frozenset("-c --command -e --execute --eval -Q --query -q".split())
@@ -51,11 +51,11 @@ _HOST_VARIABLES = re.compile(
 )
 _IS_SCRIPT = re.compile(r"^[^\s;]{1,200}\.(?:js|sql|cql|lua)$")
 _BY_FILE = ("--defaults-file", "--defaults-extra-file", "--login-path", "--defaults-group-suffix")
-"""Flags that name a file, or a part of one, with the host."""
+"""Flags naming a file, or a part within it, with the host."""
 _INPUT = re.compile(r"(?<![<\d&])<(?![<(&])\s*+(?!/dev/null)\S")
 _PIPED = re.compile(r"\|\s*+(?:sudo\s+)?+(?:[\w./-]*/)?+([\w.-]+)")
 _SAYS = re.compile(r"\b(?:echo|printf)\b|<<")
-"""Input that the text itself has."""
+"""Input given by the text itself."""
 _CHANGE = re.compile(
     r"\b(?:drop|truncate|delete|update|insert|replace|merge|alter|create|grant|revoke|copy|call"
     r"|flushall|flushdb|set|del|unlink|lpush|rpush|hset|sadd|xadd|incr|rename"
@@ -90,7 +90,7 @@ _HOST_IN_URL = re.compile(r"(?:[\w+:]+://)?(?:[^/@\s]*@)?\[?([^\s:/\]]*)")
 
 
 def find_database_hosts(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a client of a database reads or changes one of another machine."""
+    """Yield whether a database client reads or changes a database on another machine."""
     program = program_name(argv[0])
     named = [*_find_places(argv)]
     if program in REDIS:
@@ -115,7 +115,7 @@ def find_database_hosts(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def _find_places(argv: Argv) -> Iterator[str]:
-    """Yield the words that name a database: operands, and what ``-d`` has."""
+    """Yield the words naming a database: operands, and ``-d`` values."""
     before = ""
     for word in argv[1:]:
         if before not in _TEXTS and not word.startswith("-"):
@@ -126,7 +126,7 @@ def _find_places(argv: Argv) -> Iterator[str]:
 
 
 def _runs_script(argv: Argv, command: ShellCommand) -> bool:
-    """Return whether a client runs statements that the text does not have."""
+    """Return whether a client runs statements missing from the text."""
     if any(values_of(argv, _SCRIPT_FLAGS)) or any(map(_IS_SCRIPT.search, argv[1:])):
         return True
     if not _STATEMENTS.isdisjoint(word.partition("=")[0] for word in argv):
@@ -147,19 +147,19 @@ def _changes_data(text: str) -> bool:
 
 
 def changes_rows(text: str) -> bool:
-    """Return whether a text has a statement that changes a database."""
+    """Return whether a text has a statement for changing a database."""
     return _CHANGE.search(text) is not None
 
 
 def connects_elsewhere(code: str) -> bool:
-    """Return whether code connects to a database that its environment names, or another machine."""
+    """Return whether code connects to a database from its environment, or to another machine."""
     if _CONNECTS.search(code) is None:
         return False
     return _BY_ENVIRONMENT.search(code) is not None or names_remote_database(code)
 
 
 def names_remote_database(text: str) -> bool:
-    """Return whether a text has the address of a database, or sets it, that is not local."""
+    """Return whether a text has or sets the address of a database elsewhere."""
     set_to = _URL_VARIABLE.findall(text)
     set_to += [value for value in _URL_FLAG.findall(text) if COMPUTED.search(value)]
     if any(map(_is_elsewhere, _IN_WORDS.findall(text))):
@@ -171,7 +171,7 @@ def names_remote_database(text: str) -> bool:
 
 
 def names_production(text: str) -> bool:
-    """Return whether a text passes the database of production on, by its variable."""
+    """Return whether a text passes on the production database, by its variable."""
     return _PRODUCTION_VARIABLE.search(text) is not None
 
 
@@ -183,4 +183,4 @@ def _is_remote(address: str) -> bool:
     if _LOCAL.match(address.removeprefix("jdbc:")):
         return False
     found = _HOST_IN_URL.match(address.removeprefix("jdbc:"))
-    return found is not None and "." in found[1]  # another name is one of this network
+    return found is not None and "." in found[1]  # another name is local to this network

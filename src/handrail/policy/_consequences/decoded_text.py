@@ -1,4 +1,4 @@
-"""Finds text that a command decodes or transforms, and then runs."""
+"""Finds text a command decodes or transforms, and then runs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _RUNS_OUTPUT = re.compile(
     r"(?:\beval|\bsource|(?<![\w./])\.|\b(?:ba|da|z|k)?sh[ \t]{1,9}-c)[ \t]{1,9}"
     r"[\"']?(?:\$\(|`|<\()"
 )
-"""A shell that runs what a program prints."""
+"""A shell running a program's output."""
 _MAX_OUTPUT_CHARS = 300
 _TRANSFORMS = re.compile(
     r"\bprintf\s[^\n]{0,200}%[sbcdq]|\||\b(?:tr|rev|sed|awk|perl|python3?|node|ruby|php)\s|\b(?:printf|echo)\s[^\\]{0,200}\\"
 )
-"""What makes other text out of text."""
+"""Programs making other text out of text."""
 _CODE_DECODES = re.compile(
     r"b64decode|b32decode|a85decode|decodebytes|decodestring|unhexlify|fromhex|\batob\b|decode_base64"
     r"|base64_decode|unpack1?\b|rot.?13|decompress|marshal\.loads|hex2bin|gzinflate|codecs\.decode"
@@ -42,7 +42,7 @@ _ESCAPED = re.compile(
     r"\b(?:printf|echo)\b[^|;&\n]{0,300}?"
     r"(?:\\x[0-9a-fA-F]|\\0?[0-7]{2}|\\u[0-9a-fA-F]{4}|\w%[sbc]|%[sbc]\w)"
 )
-"""Text of which only the program that prints it knows what it says."""
+"""Text whose meaning only the printing program knows."""
 _TO_SHELL = re.compile(
     r"\|\s*+(?:sudo\s++)?+(?:[\w/]*/)?+(?:ba|da|z|k|fi)?sh\b|\|\s*+(?:source|\.)\s"
 )
@@ -54,9 +54,9 @@ _SETS_TO_OUTPUT = re.compile(
     r"|mktemp|pwd|(?:py|rb|nod)env\s+which|brew|git\s+rev-parse|poetry\s+env|dirname)\b)",
     re.ASCII,
 )
-"""A variable with what a program prints that does more than to locate another one."""
+"""A variable holding a program's output, except for programs locating another one."""
 _RUN_BY_SHELLS = re.compile(r"(?:^|[\s;&|(])BASH_ENV=\S")
-"""A file that each bash runs first."""
+"""A file each bash runs first."""
 _STANDS_FOR = re.compile(r"\b(?:declare|local|typeset)\s+-\w*n")
 """A name reference: a variable naming another one."""
 _TO_INTERPRETER = re.compile(
@@ -86,7 +86,7 @@ def find_decoded(command: ShellCommand) -> Iterator[Kind]:
 
 
 def _runs_escaped(command: ShellCommand) -> bool:
-    """Return whether a shell runs text that ``printf`` or ``echo`` makes of other characters."""
+    """Return whether a shell runs text made by ``printf`` or ``echo`` from other characters."""
     if _ESCAPED.search(command.text) is None:
         return False
     return _TO_SHELL.search(command.text) is not None or _runs_any(command, {*command.created})
@@ -140,7 +140,7 @@ def find_run_variables(command: ShellCommand) -> Iterator[Kind]:
 
 
 def _runs_transformed(text: str) -> bool:
-    """Return whether a shell runs what a program made out of other text."""
+    """Return whether a shell runs a program's transformation of other text."""
     for found in _RUNS_OUTPUT.finditer(text):
         output = re.split(r"[)`]", text[found.end() : found.end() + _MAX_OUTPUT_CHARS])[0]
         if _TRANSFORMS.search(output):
@@ -149,7 +149,7 @@ def _runs_transformed(text: str) -> bool:
 
 
 def find_sed_losses(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether ``sed`` runs a command, or deletes every line of a file."""
+    """Yield whether ``sed`` runs a command, or deletes every line in a file."""
     del command
     scripts = list(scripts_of(argv))
     if any(True for script in scripts for _ in commands_in_script(script)):

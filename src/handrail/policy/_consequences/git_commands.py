@@ -1,4 +1,4 @@
-"""Finds commands of git that lose work, reach other machines or change settings."""
+"""Finds git commands that lose work, reach other machines or change settings."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _FILE_NAME = re.compile(r".*\.[A-Za-z]\w{0,9}")
 _USUAL_PATHS = frozenset(
     "src lib test tests docs app scripts pkg packages Makefile Dockerfile README LICENSE".split()
 )
-"""Names that are files or folders rather than branches."""
+"""Names for files or folders rather than branches."""
 _BY_ENVIRONMENT = re.compile(
     r"(?:^|[\s;&|(\"'])GIT_(?:CONFIG(?:_PARAMETERS|_GLOBAL|_SYSTEM)?|CONFIG_KEY_\d+|EXEC_PATH)=[\"']?([^\s\"';]*)"
 )
-"""Variables that hold settings of git, or name a file with settings or a folder with programs."""
+"""Variables holding git settings, or naming a settings file or a folder with programs."""
 _PLAIN_SETTING = re.compile(
     r"(?:user\.(?:name|email)|advice\.\w+|color\.\w+|core\.(?:quotepath|autocrlf)|init\.defaultbranch"
     r"|safe\.directory|(?:commit|tag)\.gpgsign|pull\.\w+|push\.default|fetch\.prune)(?:=.*)?|/dev/null",
@@ -39,7 +39,7 @@ _SECRET_SETTING = re.compile(r"\.extraheader|(?:token|passwd|password|secret)$",
 _EXTRACTS = re.compile(r"-?[a-wyzA-Z]*+x[a-zA-Z]*|--extract|--get|-[a-hj-zA-Z]*+i[a-zA-Z]*")
 _ARCHIVERS = frozenset("tar bsdtar gtar cpio pax".split())
 _MAX_ALIASES = 3
-"""Aliases in one command that are replaced by what they run."""
+"""Aliases expanded in one command."""
 _PLACES = """
     --global --system --local --worktree --show-origin --show-scope --null -z --name-only --bool
     --int --path
@@ -50,7 +50,7 @@ _READS = """
 
 
 def find_git_losses(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield the consequences of a git command that its flags alone do not tell."""
+    """Yield a git command's consequences beyond those visible in its flags."""
     if matches(argv, ("git", "restore")):
         staged, worktree = has_flag(argv, ("-S", "--staged")), has_flag(argv, ("-W", "--worktree"))
         if worktree or not staged:
@@ -66,7 +66,7 @@ def find_git_losses(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def _find_shown_or_removed(argv: Argv) -> Iterator[Kind]:
-    """Yield whether git shows a secret of its settings, or deletes all files."""
+    """Yield whether git shows a secret from its settings, or deletes all files."""
     if matches(argv, ("git", "config")) and any(map(_SECRET_SETTING.search, argv[1:])):
         yield "secrets"
     if matches(argv, ("git", "rm")) and _removes_everything(argv):
@@ -92,7 +92,7 @@ def expand_aliases(argv: Argv) -> Iterator[Argv]:
 
 
 def find_git_by_environment(command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether settings in the environment may give a command of git another meaning."""
+    """Yield whether environment settings may give a git command another meaning."""
     values = [found[1] for found in _BY_ENVIRONMENT.finditer(command.text)]
     for argv in command.possible:
         if program_name(argv[0]) == "git":
@@ -108,7 +108,7 @@ def find_git_by_environment(command: ShellCommand) -> Iterator[Kind]:
 
 
 def find_restored(command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a text overwrites files with those of a commit, without a checkout."""
+    """Yield whether a text overwrites files with those in a commit, without a checkout."""
     commands = [argv for argv in command.possible if argv not in command.arguments]
     archives = any(matches(argv, ("git", "archive")) for argv in commands)
     if archives and any(_extracts_here(argv) for argv in commands):
@@ -125,7 +125,7 @@ def find_restored(command: ShellCommand) -> Iterator[Kind]:
 
 
 def _extracts_here(argv: Argv) -> bool:
-    """Return whether an archive is unpacked where files of the workspace are."""
+    """Return whether an archive is unpacked over workspace files."""
     folders = [*values_of(argv, ("-C", "--directory"))]
     extracts = program_name(argv[0]) in _ARCHIVERS and any(map(_EXTRACTS.fullmatch, argv[1:]))
     return extracts and not (folders and all(map(is_made, folders)))
@@ -142,7 +142,7 @@ def find_checked_out(command: ShellCommand) -> set[str]:
 
 
 def _changes_settings(argv: Argv) -> bool:
-    """Return whether ``git config`` changes a setting that others obey, or one of the user."""
+    """Return whether ``git config`` changes a user setting or one others obey."""
     at = argv.index("config") + 1 if "config" in argv else 1
     words = argv[at:]
     operands = [word for word in words if not word.startswith("-")]
@@ -155,7 +155,7 @@ def _changes_settings(argv: Argv) -> bool:
 
 
 def _checks_out_files(argv: Argv, command: ShellCommand) -> bool:
-    """Return whether a checkout may overwrite files of the work tree."""
+    """Return whether a checkout may overwrite work tree files."""
     rest = argv[argv.index("checkout") + 1 :] if "checkout" in argv else argv[1:]
     if "--" in rest:
         return len(rest) > rest.index("--") + 1

@@ -1,4 +1,4 @@
-"""Grades: how grave each command of a shell command is, by its consequences."""
+"""Grades: how grave each command in a shell command is, by its consequences."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ GRADES: Mapping[Kind, Grade] = MappingProxyType(
         "hosts": Grade.LEAVES,
     }
 )
-"""The grade of each consequence."""
+"""Grades by consequence."""
 _LOSING = frozenset(kind for kind, grade in GRADES.items() if grade is Grade.LOSES)
 _FILES: frozenset[Kind] = frozenset({"files"})
 _REMOVERS = frozenset("rm rmdir unlink shred truncate".split())
-"""Programs whose operands are the files that they delete or empty."""
+"""Programs deleting or emptying their operands."""
 _ANYWHERE = (".",)
 
 
@@ -49,10 +49,10 @@ def grade_parts(
     chosen: Collection[Argv],
     sandboxed: bool,
 ) -> tuple[CommandPart, ...]:
-    """Return the commands of a text with their grades; the whole text if it is not simple.
+    """Return the commands in a text with their grades, or the whole text if it is not simple.
 
-    ``known`` is the command with the values of variables, ``matched`` its simple commands with the
-    rules that allow them, and ``chosen`` those that a written rule allows.
+    ``known`` is the command with variable values filled in, ``matched`` its simple commands with
+    the rules allowing them, and ``chosen`` those allowed by a written rule.
     """
     found = find_consequences(known, frozenset(chosen))
     if spelled.simple is None or len(spelled.simple) != len(matched):
@@ -73,7 +73,7 @@ def grade_parts(
 
 
 def _find_own(command: ShellCommand, start: int, end: int) -> Iterator[Kind]:
-    """Yield the consequences of one simple command."""
+    """Yield one simple command's consequences."""
     for argv in commands_in(read_shell_command(command.text[start:end])):
         yield from kinds_of(argv, command)
 
@@ -98,7 +98,7 @@ def _loses_only_files(kinds: Collection[Kind]) -> bool:
 
 
 def _find_removed(part: MatchedCommand) -> tuple[str, ...]:
-    """Return the paths that a command deletes; the whole workspace if they are not certain."""
+    """Return the paths a command deletes, or the whole workspace if uncertain."""
     paths = [
         posixpath.normpath(posixpath.join(part.folder, word)) for word in operands_of(part.argv)
     ]

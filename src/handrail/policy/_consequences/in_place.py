@@ -1,4 +1,4 @@
-"""Finds programs and loops that empty whole files, as ``perl -i -ne ''`` does."""
+"""Finds programs and loops emptying whole files, as ``perl -i -ne ''`` does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEVER = re.compile(
 _ERASES = re.compile(
     r"\s*(?:\$_\s*=\s*(?:\"\"|''|undef|nil)|undef\s+\$_|s/\.\*(?:\\n)?//s?g?)\s*+;?+\s*+"
 )
-"""Code that makes each line empty."""
+"""Code for emptying each line."""
 _ACTION = re.compile(r"(?<![^{}\n;])[^{}\n;]*+\{[^{}]*+\}")
 _SHELL_LOOP = re.compile(
     r"\bfor\s+(?P<name>\w+)\s+in\s+(?P<words>[^;\n]*)|\bread\s+(?:-\w+\s+)*(?P<line>\w+)"
@@ -40,7 +40,7 @@ _NOTHING = re.compile(
 
 
 def find_emptied_by_code(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether code that Perl or Ruby runs for each line of files prints none of them."""
+    """Yield whether Perl or Ruby code for each line in files prints none of them."""
     del command
     flags, codes = list[str](), list[str]()
     for word, following in pairwise((*argv[1:], "")):
@@ -60,7 +60,7 @@ def find_emptied_by_code(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def find_emptied_by_awk(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether ``awk -i inplace`` prints no line of a file."""
+    """Yield whether ``awk -i inplace`` prints no line from a file."""
     del command
     words = operands_of(argv)
     if words[:1] != ["inplace"]:
@@ -86,7 +86,7 @@ def find_emptied_in_loops(command: ShellCommand) -> Iterator[Kind]:
 
 
 def find_emptied_by_editor(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether the script of an editor deletes all lines of a file, and writes it."""
+    """Yield whether an editor script deletes all lines in a file, and writes it."""
     if _deletes_all(command.text) and any(map(is_kept, operands_of(argv))):
         yield "files"
 

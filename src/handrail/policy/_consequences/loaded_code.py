@@ -1,4 +1,4 @@
-"""Finds code that a command puts into files that test runners and builds load by themselves.
+"""Finds code written to files loaded automatically by test runners and builds.
 
 The sandbox contains what a command runs. It does not contain what people run later, outside.
 """
@@ -35,9 +35,9 @@ _RUNS_CODE = re.compile(
     r"|rm\s+-\w*[rf]",
     re.IGNORECASE,
 )
-"""Parts of code that run programs, delete files or reach other machines."""
+"""Code fragments for running programs, deleting files or reaching other machines."""
 _LOADS = re.compile(r"-p\s+\w|--require|node-options|commands_pre|setupFiles|globalSetup")
-"""Settings that name code to load."""
+"""Settings naming code to load."""
 _COPIERS = frozenset("cp mv install ln rsync".split())
 _IN_PLACE = re.compile(r"-[a-zA-Z]*i.*|--in-place.*")
 _MANAGERS = frozenset(["npm", "pnpm", "bun"])
@@ -46,7 +46,7 @@ _WRITES = re.compile(r"write|['\"][wax]b?\+?['\"]|copy|move|rename|replace\(")
 
 
 def find_loaded_code(command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a text puts code into a file that other programs load, and may run it."""
+    """Yield whether a text puts risky code into a file loaded by other programs."""
     edited = {posixpath.basename(path) for path in _edited_files(command)}
     replaced = {posixpath.basename(path) for path in _replaced_files(command)}
     text = command.text
@@ -71,7 +71,7 @@ def _programs_in(command: ShellCommand) -> set[str]:
 
 
 def _replaced_files(command: ShellCommand) -> Iterator[str]:
-    """Yield the files that a text writes, or that its strings name if it writes any."""
+    """Yield the files a text writes, or those its strings name if it writes any."""
     yield from command.files
     for argv in command.possible:
         program = program_name(argv[0])

@@ -1,4 +1,4 @@
-"""Finds what program text loses, changes or runs: SQL, and code of interpreters."""
+"""Finds losses, changes and programs in program text: SQL, and interpreter code."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from handrail.policy._shell.wrappers import without_version
 RUNS_PROGRAMS = re.compile(
     r"system|popen|subprocess|exec|spawn|pty|child_process|Popen|run\(|call\(|shell|sh\(|`|%x|qx|eval|getline|\||\.cmd\(|Command\(|Port\.open|passthru|proc_open"
 )
-"""Parts of code that can run a string as a command."""
+"""Code fragments that can run a string as a command."""
 _LIST = re.compile(r"""\[\s*+(?:(['"])[^'"\n]*+\1\s*+,?+\s*+)+\]""")
 _STRINGS = re.compile(r"""(['"])[^'"\n]++\1(?:\s*+,\s*+\[?\s*+(?:(['"])[^'"\n]*+\2|\$\w++))++""")
-"""The arguments of a call such as ``System.cmd("git", ["push"])``."""
+"""Call arguments such as in ``System.cmd("git", ["push"])``."""
 _ARGUMENT = re.compile(r"""(['"]|(?=\$))([^'"\n,\[]++)(?:\1)""")
 _FILLED_IN = re.compile(r"#?\{[^{}\n]*+\}|\$\{[^{}\n]*+\}|\$\w++|%s")
-"""Parts of a string that only the program knows."""
+"""Parts of a string known only to the program."""
 _STRING = re.compile(r"""(['"])([^'"\n]*)\1""")
 _SQL_LOSS = re.compile(
     r"\b(?:drop\s+(?:table|database|schema|view|index|user|role|collection|keyspace|column|owned)"
@@ -47,22 +47,22 @@ _ALL_OF_IT = re.compile(
     r"(?:['\"](?:\.{1,2}/?|/|~/?|\*|\./\*)['\"]|(?:os\.|process\.|Path\.|pathlib\.Path\.|Dir\.|Deno\.)?"
     r"(?:getcwd|cwd|pwd)\b)"
 )
-"""Code that deletes the folder in which it runs."""
+"""Code for deleting its own working folder."""
 _EACH_OF_IT = re.compile(
     r"\b(?:listdir|scandir|walk|readdirSync|readdir|children|entries)\s*+\(\s*+(?:['\"]\./?['\"])?+\s*+[),]"
     r"|(?<!\)\.)\bglob\s*+\(?+\s*+['\"](?:\./)?\*{1,2}(?:/\*)?['\"]|<\*>"
     r"|\bPath(?:\(\s*+(?:['\"]\.['\"])?+\s*+\)|\.cwd\(\))\.(?:iterdir|r?glob)\b"
 )
-"""Code that takes all files of a folder."""
+"""Code for listing all files in a folder."""
 _PERL_LOSS = re.compile(r"\b(?:unlink|rmtree|remove_tree|FileUtils\.rm\w*|File\.delete)\b")
-"""The same in languages that need no brackets for a call."""
+"""The same in languages with calls without brackets."""
 _RUNS_SQL = re.compile(
     r"\b(?:execute\w*|query|run|raw|command|sql|exec|prepare|aggregate|eval)\s*\("
 )
 _APPLICATIONS = frozenset(
     "rails rake manage.py django-admin artisan mix flask bundle symfony console iex".split()
 )
-"""Programs of applications that run code with the database of the application."""
+"""Application programs that run code with the application's database."""
 _RECORDS_LOSS = re.compile(
     r"\.(?:delete_all|destroy_all|drop_all|truncate|flush_?all|flush_?db)\b|\bRepo\.delete_all\b"
     r"|\.objects\b[^;\n]{0,200}\.delete\(\)|::(?:truncate|destroy)\(|(?:::query\(\)|->)\w{0,20}\s*->?\s*delete\(\)"
@@ -74,7 +74,7 @@ _RUNS_FETCHED = re.compile(r"\b(?:exec|eval|compile|system|popen|spawn\w*|subpro
 
 @lru_cache(maxsize=256)
 def find_in_program_text(program: str, text: str) -> tuple[Kind, ...]:
-    """Return what the text of a program loses: in SQL, or in the language of an interpreter."""
+    """Return what program text loses: in SQL, or in an interpreter's language."""
     language, is_client = without_version(program), program in SQL_CLIENTS or program in REDIS
     if is_client:
         return ("data",) if _SQL_LOSS.search(text) else ()
@@ -100,7 +100,7 @@ def _find_in_code(language: str, text: str) -> Iterator[Kind]:
 
 
 def find_quoted_commands(text: str) -> Iterator[Argv]:
-    """Yield strings and lists of strings in code, such as the argument of ``subprocess.run``."""
+    """Yield strings and lists of strings in code, such as ``subprocess.run`` arguments."""
     for found in _LIST.finditer(text):
         words = tuple(word for _, word in _STRING.findall(found[0]) if word)
         if words:

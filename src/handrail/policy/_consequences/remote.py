@@ -1,4 +1,4 @@
-"""Finds containers and databases of other machines, by the options and variables that name them."""
+"""Finds containers and databases on other machines, by their options and variables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMING = frozenset("-H --host -c --context --url --connection".split())
 _VALUED = _NAMING | frozenset(
     "-l --log-level --config --tlscacert --tlscert --tlskey -n --namespace -a --address".split()
 )
-"""Options before the first word of a command that have a value."""
+"""Options with values before a command's first word."""
 _BY_VARIABLE = re.compile(
     r"\b(?:DOCKER_(?:HOST|CONTEXT)|CONTAINER_(?:HOST|CONNECTION))=[\"']?([^\s\"';&|]*)"
 )
@@ -27,7 +27,7 @@ _HERE = re.compile(
     r"|(?:unix|npipe|fd)://.*|(?:(?:tcp|https?)://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?/?"
     r"|default|desktop-\w+|rootless|colima\S*|orbstack|rancher-desktop|podman-machine-default\S*"
 )
-"""Addresses and names of the engine of this machine."""
+"""Addresses and names for the engine on this machine."""
 _READING = frozenset(
     """
     ps images logs inspect version info top stats events diff port search history ls list context
@@ -52,7 +52,7 @@ _SAY = frozenset("echo printf test [ [[ export unset".split())
 
 
 def find_remote_engines(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a command is for the containers of another machine."""
+    """Yield whether a command is for containers on another machine."""
     if program_name(argv[0]) not in _ENGINES:
         return
     named, words = _split_options(argv)
@@ -64,7 +64,7 @@ def find_remote_engines(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def _split_options(argv: Argv) -> tuple[list[str], list[str]]:
-    """Return the engines that the first options name, and the words after them."""
+    """Return the engines named by the first options, and the words after them."""
     named, words = list[str](), list(argv[1:])
     while words and words[0].startswith("-"):
         name, equals, value = words.pop(0).partition("=")
@@ -78,7 +78,7 @@ def _split_options(argv: Argv) -> tuple[list[str], list[str]]:
 
 
 def find_production(command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a text changes the database of a production or staging environment."""
+    """Yield whether a text changes a production or staging database."""
     text = command.text
     elsewhere = _IN_PRODUCTION.search(text) is not None or names_remote_database(text)
     if elsewhere and _CHANGES_DATABASE.search(text):

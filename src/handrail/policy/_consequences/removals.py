@@ -1,4 +1,4 @@
-"""Finds files that a command deletes or empties and that no tool would make again."""
+"""Finds deleted or emptied files that no tool would make again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from handrail.policy._rules.shell_command import COMPUTED, ShellCommand
 from handrail.policy._shell.wrappers import matches, program_name
 
 Check: TypeAlias = Callable[[Argv, ShellCommand], Iterator[Kind]]
-"""Yields the consequences of one of the commands in a shell command."""
+"""Yields the consequences of one command within a shell command."""
 
 _MADE_NAMES = frozenset(
     """
@@ -31,7 +31,7 @@ _MADE_NAMES = frozenset(
     storybook-static test-results playwright-report
     """.split()
 )
-"""Names of folders that builds, tests and tools make again, wherever they are."""
+"""Folder names that builds, tests and tools recreate, wherever they are."""
 _BUILT_NAMES = frozenset(
     """
     build dist out target coverage tmp .tmp .coverage junit.xml coverage.xml coverage.json
@@ -39,7 +39,7 @@ _BUILT_NAMES = frozenset(
     bun.lockb poetry.lock uv.lock Pipfile.lock Cargo.lock Gemfile.lock composer.lock go.sum
     """.split()
 )
-"""The same at the top of a workspace, or as the last part of a path."""
+"""The same at the top of a workspace, or at the end of a path."""
 _MADE_SUFFIXES = (
     ".pyc .pyo .o .obj .class .log .tmp .swp .swo .egg-info .dist-info .tsbuildinfo .pid .gcda"
 ).split()
@@ -53,17 +53,17 @@ _NARROWING = re.compile(
     r"-i?(?:name|path|wholename|regex)|-newer\w*|-[acm](?:time|min)|-size|-empty|-user|-group|-perm"
     r"|-samefile|-inum"
 )
-"""Tests of ``find`` that choose files. Their values may still match every name."""
+"""``find`` tests for choosing files. Their values may still match every name."""
 _EVERY_NAME = re.compile(r"[*?./]*")
 _RENAMERS = frozenset(["mv", "ln"])
 _OTHER_FILES = frozenset("! -not -newer -mtime".split())
-"""Words of a search that make it find files with other names."""
+"""Search words that make it find files with other names."""
 _IS_OPTION = re.compile(r"[+<>/%]?\d\w*+$|(?!of=)\w++=")
-"""Sizes, and the options of ``dd`` except for the file that it writes."""
+"""Sizes, and ``dd`` options except for its output file."""
 _RM = re.compile(r"(?<!-)\brm\b")
-"""The program, and not the end of a flag such as ``--rm``."""
+"""The program, not the end of a flag such as ``--rm``."""
 _EMPTY_FILES = frozenset(["__init__.py", "py.typed", ".gitkeep", ".keep"])
-"""Files that usually are empty."""
+"""Usually empty files."""
 _EMPTY_INPUT = re.compile(r"(?<!<)<\s*/dev/null")
 _STARTS_WITH_CD = re.compile(r"\s*cd\s+[^\s;&|]+\s*&&")
 _LISTS_ALL = frozenset(["git", "ls-files", "-z", "-c", "--cached", ".", "--full-name"])
@@ -71,7 +71,7 @@ _NAMING = frozenset("-name -iname -path -wholename -regex -g --glob -e".split())
 
 
 def is_made(path: str) -> bool:
-    """Return whether a path names something temporary, or something that tools make again."""
+    """Return whether a path names something temporary or recreated by tools."""
     if COMPUTED.search(path):
         return False
     if path.startswith(_TEMPORARY):
@@ -85,7 +85,7 @@ def is_made(path: str) -> bool:
 
 
 def is_kept(path: str) -> bool:
-    """Return whether emptying a file loses something. That of a log may, unless it is temporary."""
+    """Return whether emptying a file loses something. For a log it may, unless it is temporary."""
     is_log = path.endswith(".log") and not path.startswith(_TEMPORARY)
     return is_log or not (is_made(path) or posixpath.basename(path) in _EMPTY_FILES)
 
@@ -111,7 +111,7 @@ def find_removed(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def _lists_everything(argv: Argv) -> bool:
-    """Return whether git lists all files that it tracks."""
+    """Return whether git lists all tracked files."""
     return matches(argv, ("git", "ls-files")) and all(
         word in _LISTS_ALL or word == argv[0] for word in argv
     )
@@ -141,7 +141,7 @@ def find_copied_over(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def find_moved_away(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether ``mv`` moves something to where it is lost, or out of the workspace."""
+    """Yield whether ``mv`` moves something out of the workspace, or where it is lost."""
     del command
     targets = list(values_of(argv, ("-t", "--target-directory")))
     *moved, target = [*operands_of(argv), *targets] or ("",)
@@ -179,12 +179,12 @@ def _runs_in_temporary_folder(command: ShellCommand) -> bool:
 
 
 def _is_inside(path: str) -> bool:
-    """Return whether a path is certainly below the folder of a command."""
+    """Return whether a path is certainly below a command's folder."""
     return ".." not in path and not COMPUTED.search(path) and path[:1] not in ("/", "~", "-", "")
 
 
 def _finds_everything(argv: Argv) -> bool:
-    """Return whether a search finds all files of the workspace: by no name, or by every name."""
+    """Return whether a search finds all workspace files: by no name, or by every name."""
     words = list(_without_exclusions(argv))
     paths = [word for word in takewhile(lambda word: word[:1] not in "-(!", words[1:]) if word]
     tops = {posixpath.normpath(path.removesuffix("/*")) for path in paths or ["."]}
@@ -212,13 +212,13 @@ def _deletes_found(argv: Argv, command: ShellCommand) -> bool:
 
 
 def _moves_found(argv: Argv) -> bool:
-    """Return whether ``mv`` moves what a search finds out of the workspace."""
+    """Return whether ``mv`` moves found files out of the workspace."""
     targets = [*values_of(argv, ("-t", "--target-directory")), *operands_of(argv)[-1:]]
     return any(word.startswith(("/", "~", "..")) for word in targets)
 
 
 def _find_renamed(argv: Argv, command: ShellCommand) -> set[str]:
-    """Return the names that the text gave to other files, by ``mv`` or ``ln``, before a command."""
+    """Return the names given to other files before a command, by ``mv`` or ``ln``."""
     renamed = _find_all_renamed(command)
     earlier = takewhile(lambda other: other != argv, command.possible) if renamed else ()
     return {path for other in earlier for path in renamed.get(other, ())}
@@ -226,7 +226,7 @@ def _find_renamed(argv: Argv, command: ShellCommand) -> set[str]:
 
 @lru_cache(maxsize=8)
 def _find_all_renamed(command: ShellCommand) -> Mapping[Argv, Sequence[str]]:
-    """Return the names that each ``mv`` or ``ln`` of a text gives to other files."""
+    """Return the names that each ``mv`` or ``ln`` in a text gives to other files."""
     renamed: dict[Argv, Sequence[str]] = {}
     for argv in command.possible:
         is_git = matches(argv, ("git", "mv"))
@@ -246,7 +246,7 @@ def _clones(command: ShellCommand) -> bool:
 
 
 def _is_at(path: str, places: AbstractSet[str]) -> bool:
-    """Return whether a path is one of some places, or below one."""
+    """Return whether a path is among some places, or below one."""
     path = posixpath.normpath(path.rstrip("*") or ".")
     return any(path == place or path.startswith(f"{place}/") for place in places)
 
@@ -263,7 +263,7 @@ def _find_created(paths: tuple[str, ...]) -> frozenset[str]:
 
 @lru_cache(maxsize=8)
 def _finds_only_made(command: ShellCommand) -> bool:
-    """Return whether everything that is removed comes from searches for what tools make again."""
+    """Return whether everything removed comes from searches for recreated files."""
     commands = [argv for argv in command.possible if argv not in command.arguments]
     searches = [argv for argv in commands if program_name(argv[0]) in ("find", "fd")]
     words = " ".join(word for argv in commands for word in argv[1:])
@@ -273,7 +273,7 @@ def _finds_only_made(command: ShellCommand) -> bool:
 
 
 def _finds_made(argv: Argv) -> bool:
-    """Return whether a search is only for files that tools make again."""
+    """Return whether a search is only for files recreated by tools."""
     words = list(_without_exclusions(argv))
     named = [value for flag, value in pairwise(words) if flag in _NAMING]
     names = [word.strip("*/").removeprefix("*") for word in named]
@@ -290,7 +290,7 @@ def _finds_made(argv: Argv) -> bool:
 
 
 def _without_exclusions(argv: Argv) -> Iterator[str]:
-    """Yield the words of a search without ``-not -path x``, which only makes it narrower."""
+    """Yield a search's words without ``-not -path x``, which only makes it narrower."""
     skipped = 0
     for at, word in enumerate(argv):
         if word in ("!", "-not") and argv[at + 1 : at + 2] == ("-path",):

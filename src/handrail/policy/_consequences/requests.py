@@ -1,4 +1,4 @@
-"""Finds requests to other machines: those that fetch something, and those that change something."""
+"""Finds requests to other machines: those for fetching, and those for changing something."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLOUDS = frozenset(
     jira linear slack twilio stripe sentry-cli argocd hub neonctl pscale turso upstash databricks
     """.split()
 )
-"""Programs of which each command reaches a service."""
+"""Programs whose every command reaches a service."""
 _READING = re.compile(
     r"(?:list|ls|show|describe|get|head|status|logs?|whoami|info|inspect|view|tail|ps|regions)"
     r"(?:-[\w-]+)?"
@@ -37,7 +37,7 @@ _CHANGING = re.compile(
     r"|push|publish|promote|scale|terminate|reboot|attach|detach|cp|mv|sync|rb|mb|up|down|ssh|exec"
     r"|invoke|rollback|release|add|enable|disable|import|login|configure)(?:[-:].*)?|(?:[^:\n]|:(?!\w))*+:\w.*"
 )
-"""Words of a service's command that only read, and words that change something."""
+"""Read-only words in a service's command, and changing ones."""
 _SENDING = frozenset(
     """
     -d --data --data-raw --data-binary --data-urlencode --data-ascii --json -F --form --form-string
@@ -46,7 +46,7 @@ _SENDING = frozenset(
 )
 _WITH_ITEMS = frozenset("http https httpie xh xhs curlie".split())
 _ITEM = re.compile(r"[\w.\[\]-]+(?:=(?!=)|:=|@)")
-"""Data that HTTPie sends. ``name==value`` is a part of the address, ``name:value`` a header."""
+"""Data sent by HTTPie. ``name==value`` is a part of the address, ``name:value`` a header."""
 _METHOD = re.compile(r"(POST|PUT|PATCH|DELETE)\b", re.IGNORECASE)
 _HARMLESS_METHOD = re.compile(r"(GET|HEAD|OPTIONS)\b", re.IGNORECASE)
 _LOCAL = re.compile(
@@ -94,7 +94,7 @@ _SENT_DATA = re.compile(
     rf"\s(?:-[HAbeu]|--(?:header|user-agent|cookie|referer|user))[ =]?[\"']?[^\"'\n$`]{{0,100}}"
     rf"(?:{_READS_DATA})|(?:{_READS_DATA})[^)`\n]{{0,200}}[)`][\"']?\.[\w-]{{1,60}}\.\w"
 )
-"""A file, or what a program prints of one, in an address."""
+"""A file, or a program's print of it, in an address."""
 _HOLDS_DATA = re.compile(rf"\b([A-Za-z_]\w*)=[\"']?(?:{_READS_DATA})", re.ASCII)
 _SENT_VARIABLE = re.compile(
     r"(?:://|\.\w{1,60}/)[^\s'\"|;&]{0,300}?\$\{?([A-Za-z_]\w{0,60})"
@@ -107,7 +107,7 @@ MESSENGERS = frozenset(
     rabbitmqadmin amqp-publish grpcurl evans websocat wscat pulsar-client stomp etcdctl
     """.split()
 )
-"""Programs that send messages to the server that they name."""
+"""Programs sending messages to a named server."""
 _SERVERS = (
     "-b -H -h -s -u -L --host --server --servers --broker --broker-list --bootstrap-server"
     " --brokers --url --uri --endpoints --connect"
@@ -121,7 +121,7 @@ _OTHER_SOURCES = (
     *("--default-index", "--source", "--repository", "--repository-url", "--channel", "--repo"),
 )
 _ADDING = frozenset("install i add download wheel inject require get dlx".split())
-"""Commands of package managers that take packages. Each may be given by its address."""
+"""Package manager commands for getting packages. Each may be given by its address."""
 _RUNNERS = frozenset(["npx", "uvx", "bunx"])
 _RUNNING = frozenset(["run", "exec", "test", "start"])
 _RUNNER_FLAGS = ("--from", "--with", "-p", "--package")
@@ -135,7 +135,7 @@ _SOURCE_LETTERS = {
     "gem": ("-s",),
     **dict.fromkeys(("conda", "mamba"), ("-c",)),
 }
-"""Short flags for the address of an index."""
+"""Short flags for an index address."""
 _IS_ADDRESS = re.compile(r"[\w+]+://|//")
 _OF_NODE = frozenset("npm pnpm yarn bun".split())
 _NODE_RUNNERS = frozenset("npx bunx pnpx".split())
@@ -146,14 +146,14 @@ _PUBLIC = re.compile(
     r"|registry\.npmjs\.org|registry\.yarnpkg\.com|rubygems\.org|index\.crates\.io|proxy\.golang\.org"
     r"|conda\.anaconda\.org)(?:[/,].*)?"
 )
-"""Indexes that package managers use by themselves, or whose packages are well known."""
+"""Default indexes of package managers, or ones with well-known packages."""
 _SET_SOURCE = re.compile(
     r"\b(?:PIP_(?:EXTRA_)?INDEX_URL|PIP_FIND_LINKS|npm_config_registry|UV_(?:DEFAULT_|EXTRA_)?INDEX"
     r"(?:_URL)?|YARN_NPM_REGISTRY_SERVER|CARGO_REGISTRIES_\w+|GOPROXY|BUNDLE_MIRROR\w*)="
     r"[\"']?([^\s\"';&|]*)",
     re.IGNORECASE,
 )
-"""Variables that decide where packages come from."""
+"""Variables deciding where packages come from."""
 INSTALLERS = frozenset(
     """
     pip pip3 python python3 uv uvx pipx poetry pdm pipenv npm npx yarn pnpm bun gem bundle cargo go
@@ -165,11 +165,11 @@ _DELETING = ("--delete", "--remove-source-files")
 _RSYNC_FLAGS = (
     "-a -v -z -r -l -p -t -g -o -D -u -h -P -i --delete --archive --verbose --progress".split()
 )
-"""Flags of ``rsync`` that have no value."""
+"""``rsync`` flags without a value."""
 
 
 def find_requests(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield what a request to a server that is not this machine does there."""
+    """Yield what a request does on a server, unless it is on this machine."""
     del command
     methods = [*values_of(argv, ("-X", "--request", "--method")), *argv[1:2]]
     sends = has_flag(argv, _SENDING) and not any(map(_HARMLESS_METHOD.fullmatch, methods))
@@ -194,7 +194,7 @@ def _has_items(argv: Argv) -> bool:
 
 
 def find_requests_in_code(text: str) -> Iterator[Kind]:
-    """Yield what program text asks of the servers that it names."""
+    """Yield what program text asks from named servers."""
     addresses = _URL.findall(text)
     is_local = all(map(_LOCAL.match, addresses)) if addresses else _LOCAL_NAME.search(text)
     if addresses and not is_local:
@@ -216,7 +216,7 @@ def find_sockets(command: ShellCommand) -> Iterator[Kind]:
 
 
 def find_sent_in_addresses(command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a request has data of files in its address or its headers."""
+    """Yield whether a request has file data in its address or headers."""
     programs = {program_name(argv[0]) for argv in command.possible}
     if programs.isdisjoint(FETCHERS | PROBES):
         return
@@ -242,7 +242,7 @@ def _names_other(argv: Argv) -> bool:
 
 
 def find_messages(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a program sends messages to the server of another machine."""
+    """Yield whether a program sends messages to a server on another machine."""
     del command
     named = [*values_of(argv, _SERVERS), *operands_of(argv)]
     hosts = [word for word in named if "://" in word or _HOST_AND_PORT.fullmatch(word)]
@@ -260,7 +260,7 @@ def find_connections(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def find_service_calls(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a command of a service reads there, or may change something."""
+    """Yield whether a service command reads there, or may change something."""
     del command
     words = operands_of(argv)[:4]
     reads = any(map(_READING.fullmatch, words)) and not any(map(_CHANGING.fullmatch, words))
@@ -284,7 +284,7 @@ def find_synchronized(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def find_installs(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a package manager installs a package that the project does not declare."""
+    """Yield whether a package manager installs an undeclared package."""
     del command
     words = argv[1:]
     commands = [at for at, word in enumerate(words) if word in _INSTALLS or words[:1] == ("init",)]
@@ -300,7 +300,7 @@ def find_installs(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def find_named_sources(argv: Argv) -> Iterator[Kind]:
-    """Yield whether a command of a package manager has the address of an index or a package."""
+    """Yield whether a package manager command has an index or package address."""
     flags = (*_OTHER_SOURCES, *_SOURCE_LETTERS.get(program_name(argv[0]), ()))
     others = any(map(_is_other_source, values_of(argv, flags))) or any(_find_repositories(argv))
     if others or not all(map(_PUBLIC.fullmatch, _find_package_addresses(argv))):
@@ -308,7 +308,7 @@ def find_named_sources(argv: Argv) -> Iterator[Kind]:
 
 
 def _find_repositories(argv: Argv) -> Iterator[str]:
-    """Yield the repositories that npm and its kin install from: ``owner/name``, ``github:...``."""
+    """Yield repositories npm and its kin install from: ``owner/name``, ``github:...``."""
     program, words = program_name(argv[0]), operands_of(argv)
     if program in _OF_NODE and not _ADDING.isdisjoint(words[:1]):
         yield from filter(_REPOSITORY.fullmatch, words[1:])
@@ -317,7 +317,7 @@ def _find_repositories(argv: Argv) -> Iterator[str]:
 
 
 def _find_package_addresses(argv: Argv) -> list[str]:
-    """Return the addresses that a command installs from, or runs a package from."""
+    """Return the addresses a command installs from, or runs a package from."""
     program, words = program_name(argv[0]), argv[1:]
     if program in _INTERPRETERS and "pip" not in words:
         return []
@@ -331,7 +331,7 @@ def _find_package_addresses(argv: Argv) -> list[str]:
 
 
 def find_set_sources(command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a text sets a variable that decides where packages come from."""
+    """Yield whether a text sets a variable deciding where packages come from."""
     addresses = [found[1] for found in _SET_SOURCE.finditer(command.text)]
     if addresses:
         yield "credentials"

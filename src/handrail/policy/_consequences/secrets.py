@@ -1,4 +1,4 @@
-"""Finds commands that print secrets: of a container, of a program's settings, or of a process."""
+"""Finds commands that print secrets from containers, settings or processes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from handrail.policy._shell.wrappers import SHELLS, program_name
 CONTAINERS = frozenset("docker podman nerdctl docker-compose podman-compose kubectl oc".split())
 _LAUNCHES = frozenset("exec run debug rsh".split())
 _PRINTERS = frozenset("env printenv export set declare".split())
-"""Programs that print all variables, or those that they name."""
+"""Programs printing all variables, or named ones."""
 _VALUED = frozenset(
     """
     -u -w -e -n -c -f -p -v --user --workdir --env --env-file --namespace --container --name
     --network --entrypoint --volume --publish --index --file --context --mount
     """.split()
 )
-"""Flags before the name of a container that have a value."""
+"""Flags with a value, before a container's name."""
 _SECRET_NAME = re.compile(
     r"\$\{?\w*(?:PASS|SECRET|TOKEN|KEY|CREDENTIAL)|/secrets\b|/environ\b|\bmaster\.key\b",
     re.IGNORECASE,
@@ -33,11 +33,11 @@ _CODE_ENVIRONMENT = re.compile(
     r"(?:os\.environ\b(?!\s*[\[.])|process\.env\b(?!\s*[\[.])|\bENV\b(?!\s*[\[.]\s*(?!to_|each|map|inspect))|getenv\(\s*\)"
     r"|\$_(?:ENV|SERVER)\b(?!\s*\[)|%ENV\b|System\.getenv\(\s*\)|os\.Environ\(|Deno\.env\.toObject)"
 )
-"""Code that prints all variables."""
+"""Code for printing all variables."""
 LENDERS = frozenset(
     "aws-vault doppler op infisical chamber teller envchain direnv sops vaultenv".split()
 )
-"""Programs that give secrets to the program that they run."""
+"""Programs that pass secrets to the program they run."""
 _SECRET_PLACE = re.compile(
     r"/run/secrets\b|/environ\b|(?:^|/)\.env\b|(?:^|/)\.(?:aws|ssh|kube|docker|gnupg)/"
 )
@@ -56,7 +56,7 @@ _JOINED = re.compile(
     r"|(?:get|show|print|reveal|export)[-_:](?:\w+[-_:])?(?:tokens?|passwords?|secrets?|credentials?)"
     r"|connection-?strings?|show-connection-string|(?:api|access)-keys?"
 )
-"""A word that says by itself that a secret is shown."""
+"""A word naming a secret's display by itself."""
 _ACCOUNT = re.compile(
     r"(?:github-oauth|gitlab-\w+|http-basic|bearer)\..*|[\w.-]+\.(?:com|org|net|io|dev)"
 )
@@ -64,13 +64,13 @@ _ACCOUNT = re.compile(
 _HELPER = re.compile(r"(?:docker|git)-credential-[\w-]+")
 _PLAIN_WORD = re.compile(r"[A-Za-z][\w:.-]*")
 _WITH_ENVIRONMENT = re.compile(r"[a-df-zA-Z]*+e[a-zA-Z]*+")
-"""Options of ``ps`` without a dash, among them the one that shows variables."""
+"""``ps`` options without a dash, including the one for showing variables."""
 _SHOWS_ALL = re.compile(r"Env|json\s*+(?:\.\s*+)?\}|\.Config\s*\}|range", re.IGNORECASE)
-"""Parts of a format with which ``docker inspect`` shows variables."""
+"""Format parts that make ``docker inspect`` show variables."""
 _SELECTS = re.compile(
     r"\|\s*(?:jq\s[^|]*\.(?!Config)[A-Z]\w+|grep\s[^|]*(?:Status|Health|IPAddress|Mount|Image|Port))"
 )
-"""What takes only other parts out of what ``docker inspect`` shows."""
+"""Selections with only other parts from the ``docker inspect`` output."""
 _SHOWS_CHOSEN = re.compile(r"\.Env\b")
 _NAMED_IN_CODE = re.compile(
     r"(?:environ|\bENV|\benv|getenv|_ENV)\b[\[.(]+(?:get\(|fetch\(?)?\s*['\"]?\w*"
@@ -85,7 +85,7 @@ _SETTING = re.compile(r"auth|token|passw|secret|credential|_key", re.IGNORECASE)
 
 
 def find_container_secrets(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a command shows the variables of a container, or of what starts it."""
+    """Yield whether a command shows a container's variables, or those in what starts it."""
     words = operands_of(argv)
     shows = "inspect" in words[:2] and _shows_variables(argv, command)
     shows |= "cp" in words[:2] and any(map(_SECRET_PLACE.search, words))
@@ -119,7 +119,7 @@ def _says_so(command: ShellCommand) -> bool:
 
 
 def _find_run(argv: Argv) -> Argv:
-    """Return the command after the name of a container or an image."""
+    """Return the command after a container or image name."""
     at = next(at for at, word in enumerate(argv) if word in _LAUNCHES) + 1
     before = 1
     while at < len(argv) and (before or argv[at].startswith("-")):
@@ -132,7 +132,7 @@ def _find_run(argv: Argv) -> Argv:
 
 
 def _find_in_shell(argv: Argv) -> Iterable[Argv]:
-    """Return the commands of ``sh -c``."""
+    """Return the commands in ``sh -c``."""
     is_shell = program_name("".join(argv[:1])) in SHELLS
     if not is_shell or not _RUNS_WORD.fullmatch("".join(argv[1:2])):
         return ()
@@ -149,7 +149,7 @@ def _only_prints(argv: Argv) -> bool:
 
 
 def find_environments(command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a text shows the variables of a process, or those of a file with secrets."""
+    """Yield whether a text shows a process's variables, or those in a file with secrets."""
     text = command.text
     if (
         _READ_ENVIRONMENT.search(text)
@@ -177,21 +177,21 @@ def find_shown_passwords(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def find_printed_settings(argv: Argv) -> Iterator[Kind]:
-    """Yield whether a package manager prints a token out of its settings."""
+    """Yield whether a package manager prints a token from its settings."""
     words = operands_of(argv)
     if "get" in words[:2] and any(map(_SETTING.search, words[1:])):
         yield "secrets"
 
 
 def find_shown_environments(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether ``ps e`` shows the variables of processes."""
+    """Yield whether ``ps e`` shows process variables."""
     del command
     if any(map(_WITH_ENVIRONMENT.fullmatch, argv[1:2])):
         yield "secrets"
 
 
 def find_lent_secrets(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
-    """Yield whether a program that gets secrets for its run only prints them."""
+    """Yield whether a program running with lent secrets only prints them."""
     del command
     inner = argv[argv.index("--") + 1 :] if "--" in argv else argv[-1:]
     if _only_prints(inner) or argv[1:3] == ("export", "json"):
@@ -199,7 +199,7 @@ def find_lent_secrets(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 
 def find_named_secrets(argv: Argv) -> Iterator[Kind]:
-    """Yield whether the words of a program say that it shows a secret: ``x token create``."""
+    """Yield whether a program's words name a shown secret: ``x token create``."""
     if _HELPER.fullmatch(program_name(argv[0])) and argv[1:2] in (("get",), ("list",)):
         yield "secrets"
     words = [word for word in argv[1:6] if _PLAIN_WORD.fullmatch(word)]

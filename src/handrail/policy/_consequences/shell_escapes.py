@@ -1,4 +1,4 @@
-"""Finds commands that other programs pass to a shell: ``sqlite3 '.shell x'``, ``make --eval``."""
+"""Finds commands passed to a shell by other programs: ``sqlite3 '.shell x'``, ``make --eval``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ESCAPES = {
     ),
     "m4": re.compile(r"e?syscmd\s*\(\s*[`'\"]*(.+)"),
 }
-"""How the text for a program says that a shell is to run the rest of a line."""
+"""How a program's text marks the rest of a line for a shell."""
 _ENDS = "\"'`)]} \t"
 """What may follow a command in code."""
 _RECIPE = re.compile(r"[;\n\t]|\\n|\\t")
@@ -34,7 +34,7 @@ _ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*+)'", re.DOTALL)
 
 
 def find_escaped(argv: Argv, command: ShellCommand) -> Iterator[str]:
-    """Yield the texts that a program may pass to a shell."""
+    """Yield texts a program may pass to a shell."""
     program = program_name(argv[0])
     if program in _ESCAPES:
         yield from _find_lines(program, command.text)

@@ -1,4 +1,4 @@
-"""Reads the table of commands that have consequences, and compares commands with its rows."""
+"""Reads the table of commands with consequences, and compares commands with its rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from handrail.policy._shell.words import GLOB
 from handrail.policy._shell.wrappers import matches
 
 SAME_ROWS = {"podman": "docker", "nerdctl": "docker", "podman-compose": "docker-compose"}
-"""Programs that have the commands of another one."""
+"""Programs sharing another one's commands."""
 Argv: TypeAlias = tuple[str, ...]
 Kind: TypeAlias = Literal[
     "work",
@@ -44,7 +44,7 @@ REASONS: Mapping[Kind, str] = {
     "code": "it puts code into a file that test runners or builds load by themselves",
     "hosts": "it reaches another machine, or installs code from one",
 }
-"""Why each kind of consequence needs approval."""
+"""Why each consequence needs approval."""
 _CLUSTER = re.compile(r"-[A-Za-z0-9]+")
 _TRIES = re.compile(
     r"-[A-Za-z]*n[A-Za-z]*|--(?:dry-run(?:=\w+)?|just-print|snapshot|syntax-check|list-(?:tasks|hosts))"
@@ -53,14 +53,14 @@ _TRIES = re.compile(
 _DOES_ANYWAY = re.compile(r"--no-d.*|--dry-run=(?!client$|server$|true$).*")
 _NO = frozenset("false no 0 off none never".split())
 _MIN_ABBREVIATION = 4
-"""Characters of the shortest abbreviation of a long flag, with its dashes."""
+"""Minimum characters in a long flag's abbreviation, with its dashes."""
 _ABOUT_ITSELF = frozenset(["--help", "--version", "-V", "version", "help"])
 """Words after which a program only describes itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsequenceRow:
-    """A command with a consequence, if it has one of the flags and none that makes it harmless."""
+    """A command with a consequence, if it has one of the flags and none making it harmless."""
 
     kind: Kind
     words: tuple[str, ...]
@@ -72,7 +72,7 @@ class ConsequenceRow:
 
 @cache
 def rows() -> Mapping[str, Sequence[ConsequenceRow]]:
-    """Return the rows of the table by the name of their program."""
+    """Return the table's rows by program name."""
     by_program: dict[str, list[ConsequenceRow]] = {}
     for section, line in _lines():
         if section in REASONS:
@@ -83,7 +83,7 @@ def rows() -> Mapping[str, Sequence[ConsequenceRow]]:
 
 @cache
 def rows_by_second_word() -> Mapping[str, Sequence[ConsequenceRow]]:
-    """Return the rows that have a word after the program, by that word."""
+    """Return the rows with a word after the program, by this word."""
     by_word: dict[str, list[ConsequenceRow]] = {}
     for row in chain.from_iterable(rows().values()):
         for word in row.words[1:2]:
@@ -93,14 +93,14 @@ def rows_by_second_word() -> Mapping[str, Sequence[ConsequenceRow]]:
 
 @cache
 def git_settings() -> tuple[str, ...]:
-    """Return the beginnings of git settings that name programs, credentials or servers."""
+    """Return prefixes of git settings that name programs, credentials or servers."""
     return tuple(
         word for section, line in _lines() if section == "git config" for word in line.split()
     )
 
 
 def _lines() -> Iterator[tuple[str, str]]:
-    """Yield the lines of the table, each with its section."""
+    """Yield the table's lines, each with its section."""
     section = ""
     text = files("handrail.policy").joinpath("consequences.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
@@ -120,7 +120,7 @@ def _read_row(kind: Kind, line: str) -> Iterator[ConsequenceRow]:
 
 
 def is_meant(argv: Argv, row: ConsequenceRow) -> bool:
-    """Return whether a command is one that a row is about."""
+    """Return whether a row is about a command."""
     return (
         matches(argv, row.words)
         and (not row.flags or has_flag(argv, row.flags))
@@ -137,7 +137,7 @@ def is_about_itself(argv: Argv) -> bool:
 def is_harmless(
     argv: Argv, harmless: Collection[str], bare: Collection[str] = (), *, after: int = 1
 ) -> bool:
-    """Return whether a word makes a command harmless: one that is certainly no operand or value.
+    """Return whether a word makes a command harmless, and is certainly no operand or value.
 
     Before it, only flags in ``bare`` can be. A flag for a trial can also follow operands. The first
     ``after`` words name the command.
@@ -159,7 +159,7 @@ def is_harmless(
 
 
 def _count_words(argv: Argv, row: ConsequenceRow) -> int:
-    """Return how many words of a command come before what follows the words of a row."""
+    """Return how many words precede those following a row's words."""
     at = 1
     for word in row.words[1:]:
         at = argv.index(word, at) + 1 if word in argv[at:] else at + 1
@@ -197,7 +197,7 @@ def _may_be_flag(word: str, flag: str) -> bool:
 
 
 def operands_of(argv: Argv) -> list[str]:
-    """Return the words of a command that are not flags."""
+    """Return a command's words, without flags."""
     words = list(argv[1:])
     if "--" in words:
         at = words.index("--")
@@ -206,7 +206,7 @@ def operands_of(argv: Argv) -> list[str]:
 
 
 def values_of(argv: Argv, flags: Sequence[str]) -> Iterator[str]:
-    """Yield the values of flags, separate or attached."""
+    """Yield flag values, separate or attached."""
     for word, value in zip(argv, (*argv[1:], ""), strict=True):
         name, equals, attached = word.partition("=")
         if name in flags:
@@ -217,7 +217,7 @@ def values_of(argv: Argv, flags: Sequence[str]) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def find_in_table(program: str, words: Argv) -> tuple[Kind, ...]:
-    """Return what the table says of a program, or of any program if it is computed: ``$``."""
+    """Return the table's entry for a program, or for any program if it is computed: ``$``."""
     if program != "$":
         other = rows().get(SAME_ROWS.get(program, ""), ())
         meant: Iterable[ConsequenceRow] = (*rows().get(program, ()), *other)

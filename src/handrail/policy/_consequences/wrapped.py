@@ -1,4 +1,4 @@
-"""Finds the commands that package managers and unknown programs run, as ``x git push``."""
+"""Finds commands run by package managers and unknown programs, as ``x git push``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OWN_COMMANDS = frozenset(
     compile types
     """.split()
 )
-"""Commands of package managers. Another word is a script of the project, or a program."""
+"""Package manager commands. Another word is a project script, or a program."""
 _VALUED = frozenset("-F --filter -C --dir --cwd --config --prefix --workspace".split())
 _PACKAGE = re.compile(r"(?:npm:)?((?:@[^/@]+/)?[^@]+)(?:@.*)?")
 _NAME = re.compile(r"[A-Za-z_.~/][\w./+~-]*", re.ASCII)
@@ -39,19 +39,19 @@ TAKE_TEXT = frozenset(
     vitest mocha ruff mypy eslint prettier black pyright tsc
     """.split()
 )
-"""Programs whose words are text or the names of files, and words of the shell itself."""
+"""Programs with words for text or file names, and words for the shell itself."""
 _MAX_WORDS = 16
-"""Words of an unknown program among which another program is looked for."""
+"""Words searched for another program after an unknown program."""
 _PLACEHOLDER = re.compile(r"\s(?:-I\s?|--replace=)([^\s'\"]{1,20})")
 _RUNS_WORD = re.compile(r"-\w*c")
 _ALL_OR_FORCED = re.compile(r"-(?:(?![rRf])\w)*+[rRf]\w*+|--(?:recursive|force)")
 
 
 def find_wrapped(argv: Argv, known: Collection[str]) -> Iterator[Argv]:
-    """Yield the commands that a program may run of which nothing else is known.
+    """Yield commands that an otherwise unknown program may run.
 
-    ``known`` are the programs that read their words by rules which other modules know. The words
-    after another program are a command if they have a consequence, as ``git push`` and ``rm -rf``.
+    ``known`` are the programs with word rules in other modules. The words after another program are
+    a command if they have a consequence, as ``git push`` and ``rm -rf``.
     """
     program = program_name(argv[0])
     if program in _MANAGERS:
@@ -62,12 +62,12 @@ def find_wrapped(argv: Argv, known: Collection[str]) -> Iterator[Argv]:
 
 @lru_cache(maxsize=8)
 def find_placeholders(text: str) -> frozenset[str]:
-    """Return the words that ``xargs``, ``find`` or ``parallel`` replaces by what they read."""
+    """Return the words that ``xargs``, ``find`` or ``parallel`` replaces by its input."""
     return frozenset(["{}", *_PLACEHOLDER.findall(text)])
 
 
 def _find_package(argv: Argv) -> Iterator[Argv]:
-    """Yield the program of a package that a package manager runs: the first word not its own."""
+    """Yield a package's program run by a package manager: the first word not its own."""
     is_deno = program_name(argv[0]) == "deno"
     skipped = 0
     for at, word in enumerate(argv[1:], 1):
@@ -105,6 +105,6 @@ def _has_consequence(argv: Argv) -> bool:
 
 
 def without_package(name: str) -> str:
-    """Return the name of a program without what package managers add: ``npm:prisma@5``."""
+    """Return a program's name without package manager additions: ``npm:prisma@5``."""
     found = _PACKAGE.fullmatch(name)
     return name if found is None else found[1]

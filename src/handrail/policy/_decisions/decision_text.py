@@ -1,4 +1,4 @@
-"""The text of decisions: the question of an approval request, and the reason of a denial.
+"""Decision texts: an approval request's question, and a denial's reason.
 
 A reason is a clause without a full stop: the executor puts it into the result for the model.
 """
@@ -52,14 +52,14 @@ def format_question(tool: str, accesses: Sequence[Access], opinion: Opinion) -> 
 
 
 def ask_about_call(tool: str, accesses: Sequence[Access], opinion: Opinion) -> Ask:
-    """Return the question about a call, with who named the values that a rule asks about."""
+    """Return the question about a call, with the sources of values a rule asks about."""
     lines = (format_question(tool, accesses, opinion), *describe_sources(opinion.sources))
     asked = Ask("\n".join(lines), opinion.origin, opinion.once, approvers=opinion.approvers)
     return replace(asked, review=opinion.review)
 
 
 def first_opinion(opinions: Sequence[Opinion]) -> Opinion:
-    """Return the deciding opinion. If it asks, every rule that asks says who may answer."""
+    """Return the deciding opinion. If it asks, every asking rule says who may answer."""
     first = opinions[0]
     asks = [opinion.approvers for opinion in opinions if opinion.verdict == "ask"]
     about = [one for opinion in opinions if opinion.verdict == "ask" for one in opinion.sources]
@@ -71,9 +71,9 @@ def first_opinion(opinions: Sequence[Opinion]) -> Opinion:
 
 
 def describe_consequence(command: ShellCommand, parts: Sequence[MatchedCommand], mode: Mode) -> str:
-    """Return which consequence of a command needs approval in a mode; empty if none.
+    """Return the consequence for which a command needs approval in a mode, or "".
 
-    ``parts`` are its simple commands, with the rules that allow them.
+    ``parts`` are its simple commands, with the rules allowing them.
     """
     for kind, cause in find_consequences(command, frozenset(written_commands(parts))).items():
         if mode is not Mode.OPEN or kind in IN_EVERY_MODE:
@@ -110,7 +110,7 @@ def _format_command_question(
 
 
 def _format_note(opinion: Opinion, *, is_sole: bool) -> str:
-    """Return why approval is needed. The question already names the sole thing that happens."""
+    """Return why approval is needed. The question already names the sole effect."""
     if not opinion.about:
         return f" ({opinion.reason})" if opinion.reason else ""
     reason = opinion.reason or f"rule {opinion.origin.rule!r} asks"

@@ -1,4 +1,4 @@
-"""Foresight: what rules and a mode decide about a tool, whatever the arguments of a call are."""
+"""Foresight: what rules and a mode decide about a tool, whatever a call's arguments are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from handrail.policy._rules.rule import Rule
 
 
 class Foresight:
-    """The rules that decide about every call of a tool. One that expires does not last."""
+    """The rules deciding every call to a tool. Expiring ones do not last."""
 
     def __init__(self, rules: tuple[Rule, ...], mode: Mode, shell: Container[str]) -> None:
         self.rules = rules
@@ -31,9 +31,9 @@ class Foresight:
         ]
 
     def denies_all(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
-        """Return whether a rule or the mode denies every call of a tool.
+        """Return whether a rule or the mode denies every call to a tool.
 
-        ``accesses`` are those of every call, or None if they depend on it.
+        ``accesses`` belong to every call, or None if they depend on it.
         """
         by_rule = any(
             (not rule.touches or _is_met(rule, accesses or ())) and rule.concerns(spec)
@@ -42,7 +42,7 @@ class Foresight:
         return by_rule or (accesses is not None and self._mode_denies(spec, accesses))
 
     def _mode_denies(self, spec: Spec, accesses: Iterable[Access]) -> bool:
-        """Return whether the mode denies every call: it overrides rules that allow."""
+        """Return whether the mode denies every call, overriding allowing rules."""
         effect = max(map(mode_effect, accesses), default=spec.effect)
         if verdict(self.mode, effect) != "deny" or self._is_shell(spec):
             return False
@@ -54,13 +54,13 @@ class Foresight:
         return spec.name in self._shell or SHELL_TAG in spec.tags
 
     def asks_always(self, spec: Spec) -> bool:
-        """Return whether a rule asks about every call of a tool."""
+        """Return whether a rule asks about every call to a tool."""
         return any(rule.concerns(spec) for rule in self._asks)
 
     def find_lenient(self, spec: Spec) -> ToolRules:
-        """Return the rules for the call of a tool that has the best chance.
+        """Return the rules for the call with the best chance.
 
-        Its arguments meet the conditions of the rules that allow, and of no other one.
+        Its arguments meet the conditions in allowing rules, and in no others.
         """
         return ToolRules(spec, self._lenient, shell=False, timeless=False)
 

@@ -17,17 +17,17 @@ _MAX_PATH_BYTES = 4096
 _MAX_NUMBER_BYTES = 5
 _HEADER_BYTES = 12
 _ENTRY_BYTES = 62
-"""Bytes of an entry before its path."""
+"""Bytes before an entry's path."""
 _HASH_AT = 40
 _FLAGS_AT = 60
 _EXTENDED = 0x40
-"""The bit of the flags that says that two more bytes of flags follow."""
+"""The flag bit for two more flag bytes."""
 _PADDING = 8
 _MAX_HASHED_BYTES = 1 << 20
 _COMPRESSED = 4
 _VERSIONS = (2, 3, _COMPRESSED)
 _SPLIT = b"link"
-"""The extension of an index whose other entries are in a second file."""
+"""The extension for an index with other entries in a second file."""
 
 
 class GitFolder(NamedTuple):
@@ -38,7 +38,7 @@ class GitFolder(NamedTuple):
 
 
 def find_git_folder(root: Path) -> GitFolder | None:
-    """Return the repository that a folder belongs to; None if there is none."""
+    """Return a folder's repository, or None."""
     for folder in (root.absolute(), *root.absolute().parents):
         git = folder / ".git"
         if git.is_dir():
@@ -51,7 +51,7 @@ def find_git_folder(root: Path) -> GitFolder | None:
 
 def has_branch(git: Path, name: str) -> bool:
     """Return whether a repository has a branch or a tag with this name."""
-    shared = read_regular_file(git / "commondir", _MAX_LINK_BYTES)  # of a linked working tree
+    shared = read_regular_file(git / "commondir", _MAX_LINK_BYTES)  # from a linked working tree
     top = git / os.fsdecode(shared.strip()) if shared else git
     packed = read_regular_file(top / "packed-refs", _MAX_INDEX_BYTES) or b""
     names = [f"refs/heads/{name}", f"refs/tags/{name}"]
@@ -61,7 +61,7 @@ def has_branch(git: Path, name: str) -> bool:
 
 
 def read_tracked_paths(index: Path) -> dict[str, bytes] | None:
-    """Return the paths in an index, with the hashes of their contents; None for an unknown form."""
+    """Return an index's paths with their content hashes, or None for an unknown form."""
     content = read_regular_file(index, _MAX_INDEX_BYTES)
     if content is None:
         return None if index.exists() else {}
@@ -97,7 +97,7 @@ def _read_entries(content: bytes, version: int) -> Iterator[tuple[bytes, bytes]]
 
 
 def _read_number(content: bytes, at: int) -> tuple[int, int]:
-    """Return a number of variable length, and where the bytes after it start."""
+    """Return a variable-length number, and where the bytes after it start."""
     number, start = content[at] & 0x7F, at
     while content[at] & 0x80:
         if at - start > _MAX_NUMBER_BYTES:
@@ -108,7 +108,7 @@ def _read_number(content: bytes, at: int) -> tuple[int, int]:
 
 
 def read_regular_file(path: Path, most: int) -> bytes | None:
-    """Return a file that is not too long; None if it cannot be read, or is not a regular file."""
+    """Return a file up to a length, or None if it cannot be read, or is not a regular file."""
     try:
         fd = os.open(path, READ)
     except OSError:
@@ -124,7 +124,7 @@ def read_regular_file(path: Path, most: int) -> bytes | None:
 
 
 class TrackedFiles:
-    """The files that git tracks in a folder, read again when the index changes."""
+    """A folder's git-tracked files, read again when the index changes."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -138,7 +138,7 @@ class TrackedFiles:
         return path in self._hashes
 
     def has_content(self, path: str) -> bool:
-        """Return whether a file that git tracks has the content of this file, perhaps a copy."""
+        """Return whether a file tracked by git has this file's content, perhaps a copy."""
         self._read_index()
         file = Path(self.root, path)
         content = read_regular_file(file, _MAX_HASHED_BYTES) if self._contents else None

@@ -1,4 +1,4 @@
-"""Find other names of files in a workspace."""
+"""Find other names for workspace files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def find_hard_links(root: str, files: Mapping[str, T]) -> dict[str, T]:
-    """Return other names (hard links) of files in a workspace, each with the value of its file."""
+    """Return other names (hard links) for workspace files, each with its file's value."""
     linked: dict[tuple[int, int], T] = {}
     for path, value in files.items():
         if about := _stat_linked(f"{root}/{path}"):
@@ -29,7 +29,7 @@ def find_hard_links(root: str, files: Mapping[str, T]) -> dict[str, T]:
 
 
 def _stat_linked(path: str) -> os.stat_result | None:
-    """Return what is known of a file that has several names; None for other files."""
+    """Return file status for a file with several names, or None for other files."""
     try:
         about = os.stat(path)  # noqa: PTH116  there are many
     except OSError:
@@ -38,7 +38,7 @@ def _stat_linked(path: str) -> os.stat_result | None:
 
 
 def _names_with(root: str, inodes: set[int]) -> Iterator[str]:
-    """Yield the files of a workspace that have one of these inodes; not all if it has too many."""
+    """Yield workspace files with one of these inodes, but not all if it has too many."""
     count, waiting = 0, deque([""])
     while waiting and count <= MAX_ENTRIES:
         above = waiting.popleft()

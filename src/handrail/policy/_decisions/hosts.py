@@ -1,4 +1,4 @@
-"""Hosts and folders that are opened for commands: what needs approval, and what rules open."""
+"""Hosts and folders opened for commands: what needs approval, and what rules open."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def name_hosts(accesses: Iterable[Access]) -> str:
 
 
 def name_folders(accesses: Iterable[Access]) -> str:
-    """Return the folders that a shell tool opens for a command, as a list for a person."""
+    """Return the folders a shell tool opens for a command, as a list for the user."""
     names = dict.fromkeys(name_resource(one.resource) for one in accesses if _opens_folder(one))
     return join_names(list(names)) if names else ""
 
 
 def folder_safeguards(accesses: Iterable[Access], protected: ProtectedFiles) -> Iterator[Opinion]:
-    """Yield asks for folders that are opened for a command, which no mode and no rule can allow."""
+    """Yield asks for folders opened for a command, which no mode and no rule can allow."""
     for access in filter(_opens_folder, accesses):
         path = name_resource(access.resource)
         if path.split("/")[-2:-1] == ["node_modules"] or any(protected.find_reasons([access])):
@@ -44,13 +44,13 @@ def _opens_folder(access: Access) -> bool:
 
 
 def with_sending(accesses: Sequence[Access]) -> list[Access]:
-    """Return accesses with those that open hosts would permit: an open host can be sent to."""
+    """Return accesses plus those permitted by open hosts: an open host can be sent to."""
     reads = [access for access in _hosts_in(accesses) if access.verb == READ]
     return [*accesses, *(Access(WRITE, access.resource) for access in reads)]
 
 
 def describe_unopened(tool: ToolRules, accesses: Sequence[Access], usable: Usable) -> str:
-    """Return why a call needs approval that asks for hosts; empty if rules open all of them."""
+    """Return why a call asking for hosts needs approval, or "" if rules open all hosts."""
     asked = [access for access in _hosts_in(accesses) if access.verb >= WRITE]
     opened = {
         access
@@ -64,9 +64,9 @@ def describe_unopened(tool: ToolRules, accesses: Sequence[Access], usable: Usabl
 
 
 def find_open_hosts(rules: Sequence[Rule], tools: Iterable[str], usable: Usable) -> list[str]:
-    """Return the hosts that rules open to every command of these tools.
+    """Return hosts opened by rules to every command from these tools.
 
-    A rule opens a host that it names exactly, unless another rule denies it or asks about it.
+    A rule opens a host it names exactly, unless another rule denies it or asks about it.
     """
     specs = [make_shell_spec(name) for name in tools]
 
@@ -101,7 +101,7 @@ def _can_open(rule: Rule) -> bool:
 
 
 def _exact_host(touch: Touch) -> str:
-    """Return the whole host that a touch is about; empty if it is about more, or less."""
+    """Return a touch's exact host, or "" if it is about more, or less."""
     host = touch.pattern.removeprefix(_SCHEME).removesuffix("/**")
     is_host = touch.pattern.startswith(_SCHEME) and "/" not in host and not is_glob(host)
     return host if is_host and WRITE in touch.verbs else ""

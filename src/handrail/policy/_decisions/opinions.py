@@ -1,4 +1,4 @@
-"""Opinions: the verdicts of rules and safeguards on a call. The strictest of them decides."""
+"""Opinions: verdicts on a call by rules and safeguards. The strictest decides."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ _RUN_NO_PROGRAM = frozenset(
     merge-base name-rev remote rev-list rev-parse show-ref symbolic-ref tag var version --version
     """.split()
 )
-"""Commands of git that read neither files nor differences."""
+"""Git commands that read neither files nor differences."""
 _MAX_FOLDERS = 8
 _WRITES = re.compile(r"write|['\"][wax]b?\+?['\"]|rename|replace\(|unlink|remove|copy|move|dump\(")
-"""Parts of code that changes files."""
+"""Code fragments for changing files."""
 _MAX_FOLDER_CHARS = 200
 
 
 class Opinion(NamedTuple):
-    """The verdict of a rule, a safeguard or a mode on a call."""
+    """A verdict on a call by a rule, a safeguard or a mode."""
 
     verdict: Verdict
     level: Level
@@ -65,19 +65,19 @@ class Opinion(NamedTuple):
     reason: str = ""
     """Why, as a clause. Empty if a rule gives no reason."""
     about: str = ""
-    """The part of the call that a rule matches, such as "reading k.pem"; empty for all of it."""
+    """The part matched by a rule, such as "reading k.pem", or "" for the whole call."""
     once: bool = False
     text: str = ""
     approvers: Approvers = Approvers()
     """Who may answer an ask."""
     sources: tuple[ValueSource, ...] = ()
-    """The sources that the rule is about, and those of the person."""
+    """The sources the rule is about, and the person's own."""
     review: bool = False
     """For an ask: whether a second model may answer it."""
 
     @property
     def rank(self) -> tuple[int, int, str, str]:
-        """The sort key: the strictest first, then an order that does not depend on files."""
+        """The sort key: strictest first, then an order independent from files."""
         return (STRENGTH[self.verdict], self.level, self.origin.rule, self.text)
 
     @property
@@ -87,14 +87,19 @@ class Opinion(NamedTuple):
         return Matched(self.verdict, self.origin, both or self.about or self.reason)
 
 
+NO_COMMAND_TO_CHECK = Opinion(
+    "ask", Level.BUILT_IN, NO_COMMAND, "the call has no `command` to check", once=True
+)
+
+
 class ReadCommand(NamedTuple):
-    """A shell command with the rules that allow its parts."""
+    """A shell command with the rules allowing its parts."""
 
     spelled: ShellCommand
     command: ShellCommand
     """The same, with paths in the workspace relative to it."""
     known: ShellCommand
-    """The same, with the values of some variables."""
+    """The same, with some variable values."""
     matched: Sequence[MatchedCommand]
 
     @classmethod
@@ -107,7 +112,7 @@ class ReadCommand(NamedTuple):
         folders: Sequence[str],
         files: WorkspaceFiles,
     ) -> ReadCommand:
-        """Return a command in a workspace that has these absolute paths, and these files."""
+        """Return a command in a workspace with these absolute paths and these files."""
         command = spelled.seen_from(folders)
         known = read_known_values(spelled.text).seen_from(folders)
         if words := find_checked_out(known):
@@ -116,7 +121,7 @@ class ReadCommand(NamedTuple):
 
 
 def opinion_of(rule: Rule, about: str = "") -> Opinion:
-    """Return the verdict of a rule that matches."""
+    """Return a matching rule's verdict."""
     opinion = Opinion(
         rule.decide, rule.level, rule.origin, rule.reason, about, rule.once, rule.text
     )
@@ -124,22 +129,22 @@ def opinion_of(rule: Rule, about: str = "") -> Opinion:
 
 
 def is_answerable(opinion: Opinion) -> bool:
-    """Return whether an approval of one whole command also answers this ask, from then on.
+    """Return whether approving one whole command also answers this ask, from then on.
 
-    That holds for built-in rules. Safeguards, and rules of people, ask every time.
+    This holds for built-in rules. Safeguards and people's rules ask every time.
     """
     return opinion.verdict == "ask" and opinion.level is Level.BUILT_IN and not opinion.once
 
 
 def _doubt_of(rule: Rule, what: str) -> Opinion:
-    """Return an ask, for a call that may do what a rule denies."""
+    """Return an ask for a call that may do something a rule denies."""
     reason = f": {rule.reason}" if rule.reason else ""
     doubt = f"{what} may include what rule {rule.origin.rule!r} denies{reason}"
     return Opinion("ask", rule.level, rule.origin, doubt, once=rule.once, text=rule.text)
 
 
 def objections(rules: Candidates, args: Mapping[str, Any]) -> Iterator[Opinion]:
-    """Yield denies and asks that match a call by its tool, its arguments or what it touches."""
+    """Yield denies and asks matching a call by its tool, its arguments or its accesses."""
     for rule, pairs in rules.items():
         if rule.decide == "allow" or (rule.args and not rule.fits(args)):
             continue
@@ -149,7 +154,7 @@ def objections(rules: Candidates, args: Mapping[str, Any]) -> Iterator[Opinion]:
 
 
 def possible_objections(rules: Candidates, args: Mapping[str, Any]) -> Iterator[Opinion]:
-    """Yield asks for a call that touches so much that it may include what a rule denies."""
+    """Yield asks for a call whose wide accesses may include something a rule denies."""
     for rule, pairs in rules.items():
         if rule.decide == "deny" and (not rule.args or rule.fits(args)):
             wide = next((access for touch, access in pairs if touch.may_meet(access)), None)
@@ -161,7 +166,7 @@ def possible_objections(rules: Candidates, args: Mapping[str, Any]) -> Iterator[
 def allowances(
     rules: Candidates, args: Mapping[str, Any], accesses: Sequence[Access]
 ) -> list[Opinion]:
-    """Return the allows, if together they cover everything that a call touches."""
+    """Return the allows, if together they cover all the call's accesses."""
     covered: set[Access] = set()
     opinions: list[Opinion] = []
     everything = False
@@ -177,7 +182,7 @@ def allowances(
 
 
 def path_safeguards(accesses: Iterable[Access], protected: ProtectedFiles) -> Iterator[Opinion]:
-    """Yield asks for changes of protected paths, which no mode and no rule can allow."""
+    """Yield asks for changes to protected paths, which no mode and no rule can allow."""
     for access, why in protected.find_reasons(accesses):
         reason = f"{name_resource(access.resource)} is protected: {why}"
         yield Opinion("ask", Level.BUILT_IN, PROTECTED, reason, once=True)
@@ -186,7 +191,7 @@ def path_safeguards(accesses: Iterable[Access], protected: ProtectedFiles) -> It
 def command_objections(
     rules: CommandIndex, command: ShellCommand, usable: Usable
 ) -> Iterator[Opinion]:
-    """Yield denies and asks that match something this shell command may run."""
+    """Yield denies and asks matching something this shell command may run."""
     for rule, named in rules.rules_against(command.possible).items():
         if usable(rule):
             words = " ".join(named.words)
@@ -206,7 +211,7 @@ def command_safeguards(
     if damage:
         yield Opinion("ask", Level.BUILT_IN, CATASTROPHIC, damage, once=True)
     if command.too_big:
-        # A command that was not read cannot be compared with a deny.
+        # An unread command cannot be compared with a deny.
         strict: Verdict = "deny" if denies and not command.is_readable else "ask"
         yield Opinion(strict, Level.BUILT_IN, TOO_BIG, command.too_big, once=True)
     changes = (Access(WRITE, f"file:{path}") for path in command.files)
@@ -214,13 +219,13 @@ def command_safeguards(
 
 
 def mode_effect(access: Access) -> Effect:
-    """Return the effect of an access, for the mode: what was sent to a host cannot be undone."""
+    """Return an access's effect for the mode: sending to a host cannot be undone."""
     sends = access.verb == Effect.WRITE and access.resource.startswith("net:")
     return Effect.DESTROY if sends else access.verb
 
 
 def command_allowances(commands: Sequence[MatchedCommand]) -> list[Opinion]:
-    """Return the rules that allow a shell command, if every simple command in it has one."""
+    """Return the rules allowing a shell command, if every simple command in it has one."""
     rules = [part.rule for part in commands]
     if not rules or None in rules:
         return []
@@ -228,7 +233,7 @@ def command_allowances(commands: Sequence[MatchedCommand]) -> list[Opinion]:
 
 
 def is_read_only(part: MatchedCommand) -> bool:
-    """Return whether a rule allows a simple command and says that it only reads."""
+    """Return whether a rule allows a simple command as read-only."""
     return part.command is not None and part.command.read_only
 
 
@@ -243,7 +248,7 @@ def add_mode_opinion(
 ) -> list[Opinion]:
     """Add the mode's opinion: it decides if no rule matches, and its deny overrides rules.
 
-    ``caused`` is the consequence of a command, if it is one.
+    ``caused`` is a command's consequence, if any.
     """
     says: Verdict = verdict(mode, effect)
     ranked = sorted(opinions, key=lambda opinion: opinion.rank)
@@ -260,7 +265,7 @@ def add_mode_opinion(
 def _decide_by_consequence(
     caused: str, reason: str, mode: Mode, *, sandboxed: bool
 ) -> tuple[Verdict, str]:
-    """Return the verdict of a permissive mode on a command that no rule allows.
+    """Return a permissive mode's verdict on a command without an allowing rule.
 
     The sandbox contains what a command does, except for its consequences.
     """
@@ -274,9 +279,9 @@ def _decide_by_consequence(
 def git_objections(
     commands: Sequence[MatchedCommand], find_program: Callable[[], str]
 ) -> Iterator[Opinion]:
-    """Yield an ask for a command that only reads, if git may run a program for it.
+    """Yield an ask for a read-only command if git may run a program for it.
 
-    ``find_program`` returns the setting of the repository that names the program.
+    ``find_program`` returns the repository setting naming the program.
     """
     reads = any(
         part.argv[0] == "git" and is_read_only(part) and _RUN_NO_PROGRAM.isdisjoint(part.argv[1:2])
@@ -292,9 +297,9 @@ def command_accesses(
     parts: Sequence[MatchedCommand],
     without: AbstractSet[tuple[str, ...]] = frozenset(),
 ) -> list[Access]:
-    """Return everything that a shell command may touch, according to its words.
+    """Return everything a shell command may touch, according to its words.
 
-    The words of the commands in ``without`` are left out.
+    Words from the commands in ``without`` are left out.
     """
     accesses = [Access(verb, f"file:{path}") for path in command.files for verb in (READ, WRITE)]
     reading = changes_nothing(command)
@@ -327,7 +332,7 @@ def command_accesses(
 def new_repository(
     command: ShellCommand, parts: Sequence[MatchedCommand], protected: ProtectedFiles
 ) -> list[Access]:
-    """Return the `.git` that a command makes at the top of a workspace without one."""
+    """Return the `.git` a command makes at the top of a workspace without one."""
     made = (
         part.folder in ("", ".") and makes_repository(part.argv)
         for part in locate_commands(command, parts)
@@ -336,7 +341,7 @@ def new_repository(
 
 
 def spell_out(accesses: Iterable[Access], folders: Sequence[str]) -> list[Access]:
-    """Return accesses of files in the workspace by their absolute paths, for rules with these."""
+    """Return accesses to workspace files by absolute path, for rules with these."""
     return [
         Access(access.verb, f"file:{folder}/{path}")
         for access in accesses
@@ -346,9 +351,9 @@ def spell_out(accesses: Iterable[Access], folders: Sequence[str]) -> list[Access
 
 
 def locate_commands(command: ShellCommand, parts: Sequence[MatchedCommand]) -> list[MatchedCommand]:
-    """Return simple commands with the folders that they may run in.
+    """Return simple commands with the folders they may run in.
 
-    A command that is too big needs approval anyway, so a few folders replace the deepest ones: a
+    A command too big to read needs approval anyway, so a few folders replace the deepest ones: a
     thousand ``cd`` would give a thousand folders, each with a longer path.
     """
     if not command.too_big:
@@ -360,7 +365,7 @@ def locate_commands(command: ShellCommand, parts: Sequence[MatchedCommand]) -> l
 
 
 def folders_of(command: ShellCommand) -> list[str]:
-    """Return the folders that parts of a shell command may run in, according to its text."""
+    """Return folders in which a shell command's parts may run, according to its text."""
     folders = [""]
     for argv in command.possible:
         if argv[0] == "cd" and len(folders) < _MAX_FOLDERS:
@@ -381,10 +386,10 @@ def _accesses_by_word(
 
 
 def written_commands(commands: Sequence[MatchedCommand]) -> set[tuple[str, ...]]:
-    """Return the simple commands that a rule of a person allows, whatever their consequences.
+    """Return simple commands allowed by people's rules, whatever their consequences.
 
-    A workspace's rules can allow a command, but they do not answer for the person who runs it. A
-    rule such as ``git *`` does not mean each command of git.
+    A workspace's rules can allow a command, but they do not answer for the person running it. A
+    rule such as ``git *`` does not mean each git command.
     """
     return {
         part.argv

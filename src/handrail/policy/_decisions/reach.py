@@ -9,19 +9,19 @@ from typing import Literal, NamedTuple, TypeAlias
 from handrail.policy._shell.wrappers import program_name
 
 FileSet: TypeAlias = Literal["names", "files", "visible files", "tracked files", "history"]
-"""Names of files alone, all files, those without a leading dot, those that git tracks, or those of
-any commit."""
+"""File names alone, all files, those without a leading dot, tracked files, or those in any commit.
+"""
 
 LISTS_NAMES = frozenset("ls tree find fd fdfind du".split())
-"""Programs that show the names of files, and nothing that is in them."""
+"""Programs showing file names, and no content."""
 _PACKERS = frozenset("tar bsdtar gtar".split())
 _COPIERS = _PACKERS | frozenset("cp rsync scp zip".split())
-"""Programs that copy whole folders."""
+"""Programs copying whole folders."""
 _RUNS = frozenset("-exec -execdir -ok -okdir".split())
 _SHOWING = frozenset(
     "cat head tail less more grep egrep fgrep rg strings xxd od base64 nl tac sed awk".split()
 )
-"""Programs that show what the files contain that another program gives to them."""
+"""Programs showing content from files given to them by another program."""
 _SEARCHES = frozenset("grep egrep fgrep zgrep ggrep rgrep diff".split())
 _RECURSIVE_SEARCHES = frozenset("rg ag ack ack-grep rgrep".split())
 _RECURSIVE_FLAGS = ("--recursive", "--dereference-recursive", "--directories")
@@ -43,7 +43,7 @@ _RG_VALUES = frozenset(
     --hyperlink-format --generate
     """.split()
 )
-"""Flags that have a value."""
+"""Flags with a value."""
 _PATTERN_FLAGS = frozenset("-e -f --regexp --file".split())
 _NAME_FLAGS = frozenset("--include -g --glob --iglob".split())
 _TYPES = {
@@ -52,9 +52,9 @@ _TYPES = {
     "cpp": "cpp cc cxx hpp hh h", "ruby": "rb", "php": "php", "css": "css scss", "html": "html htm",
     "md": "md mdx markdown", "markdown": "md mdx markdown",
 }  # fmt: skip
-"""The ends of names that a type of ripgrep has."""
+"""Name endings for each ripgrep type."""
 _SHOWS_ALL = ("--hidden", "--no-ignore", "--unrestricted", "--glob", "--iglob", "--type")
-"""Long flags of rg, or how they start, with which it searches files with a leading dot."""
+"""Long rg flags, or their beginnings, for searching files with a leading dot."""
 
 _PATCH_BY_DEFAULT = frozenset("show diff format-patch range-diff".split())
 _PATCH_BY_FLAG = frozenset(
@@ -68,7 +68,7 @@ _PATCH_FLAGS = (
 )  # fmt: skip
 _PATCH_LETTERS = frozenset("puUWcLm")
 _NO_PATCH_FLAGS = frozenset(["--color", "--full", "--diff"])
-"""Separate flags, or flags that are too short, that others start with."""
+"""Separate flags, or short flags at the beginning of others."""
 _SUMMARY_FLAGS = frozenset(
     "-s --no-patch --stat --numstat --shortstat --summary --name-only --name-status --raw "
     "--compact-summary --dirstat --quiet".split()
@@ -79,13 +79,13 @@ _MIN_FLAG_CHARS = 3
 
 
 class Reach(NamedTuple):
-    """The files that a command reads, of which it names at most a folder."""
+    """Files a command reads while naming at most a folder."""
 
     files: FileSet
     paths: tuple[str, ...] = ()
-    """Paths that restrict it; none if nothing does, or if that is not certain."""
+    """Paths restricting it, or none if nothing restricts it, or if uncertain."""
     names: tuple[str, ...] = ()
-    """Patterns of the only names that it reads; none if it reads files with any name."""
+    """Patterns for the only names it reads, or none if it reads any name."""
     deep: bool = True
     """Whether it reads what is in folders below, too."""
     certain: bool = False
@@ -93,10 +93,10 @@ class Reach(NamedTuple):
 
 
 def find_reach(argv: Sequence[str]) -> Reach | None:
-    """Return what a command reads without naming it; None if that is nothing, as far as is known.
+    """Return what a command reads without naming it, or None if it is not known to.
 
-    The operands of ``grep`` and ``rg`` are understood, and paths that a git command has after
-    ``--``. Others do not restrict the result to some folders.
+    Operands for ``grep`` and ``rg`` are understood, and a git command's paths after ``--``. Others
+    do not restrict the result to some folders.
     """
     name, words = program_name(argv[0]), argv[1:]
     if name == "git":
@@ -113,7 +113,7 @@ def find_reach(argv: Sequence[str]) -> Reach | None:
 
 
 def find_glob_reach(glob: str) -> Reach:
-    """Return what a word reads that the shell replaces by the names of files."""
+    """Return the reach of a word replaced by file names in the shell."""
     folder, last = _literal_folder(glob), glob.rpartition("/")[2]
     deep = glob.count("/") > (0 if folder == "." else folder.count("/") + 1)
     files: FileSet = "files" if last.startswith(".") else "visible files"
@@ -121,7 +121,7 @@ def find_glob_reach(glob: str) -> Reach:
 
 
 def _find_copied(name: str, words: Sequence[str]) -> Reach | None:
-    """Return the folders that a program copies or packs as a whole."""
+    """Return the folders a program copies or packs as a whole."""
     flags = [word for word in words if word.startswith("-")]
     letters = "".join(word[1:] for word in flags if _is_cluster(word))
     operands = [word for word in words if not word.startswith("-")]
@@ -134,13 +134,13 @@ def _find_copied(name: str, words: Sequence[str]) -> Reach | None:
 
 
 def _find_shown(words: Sequence[str]) -> Reach | None:
-    """Return the files that ``find`` gives to a program that shows what they contain."""
+    """Return the files ``find`` gives to a program for showing their content."""
     given = [program_name(word) for flag, word in pairwise(words) if flag in _RUNS]
     return find_listed(words) if not _SHOWING.isdisjoint(given) else None
 
 
 def find_listed(words: Sequence[str]) -> Reach:
-    """Return the files that ``find`` lists."""
+    """Return the files listed by ``find``."""
     folders = tuple(takewhile(lambda word: word[:1] not in "-(!", words)) or (".",)
     tests = zip(("", *words), words, (*words[1:], ""), strict=False)
     names = [(before, value) for before, flag, value in tests if flag in ("-name", "-iname")]
@@ -149,7 +149,7 @@ def find_listed(words: Sequence[str]) -> Reach:
 
 
 def shows_given_files(argv: Sequence[str]) -> bool:
-    """Return whether a command shows what the files contain that its input names."""
+    """Return whether a command shows the content of files named by its input."""
     return program_name(argv[0]) == "xargs" and not _SHOWING.isdisjoint(map(program_name, argv[1:]))
 
 
@@ -193,7 +193,7 @@ def _split_flags(
 
 
 def _literal_folder(path: str) -> str:
-    """Return the part of a path before the first segment that is a pattern."""
+    """Return the part of a path before the first pattern segment."""
     segments = list(takewhile(lambda part: not set(part) & set("*?[{"), path.split("/")))
     return path if len(segments) == path.count("/") + 1 else "/".join(segments) or "."
 
@@ -230,7 +230,7 @@ def _find_git_reach(words: Sequence[str]) -> Reach | None:
         anything = any(_is_flag(word, ("--untracked", "--no-index")) for word in flags)
         return Reach("files" if anything else "tracked files", paths)
     if command in ("show", "cat-file") and all(":" in word for word in _operands_only(flags)):
-        return None  # it names one file of a commit, or nothing
+        return None  # it names one file in a commit, or nothing
     if command == "cat-file":
         return None if _OBJECT_QUERIES & set(flags) else Reach("history")
     if not _shows_patch(command, flags):
@@ -239,7 +239,7 @@ def _find_git_reach(words: Sequence[str]) -> Reach | None:
 
 
 def _operands_only(flags: Sequence[str]) -> list[str]:
-    """Return the words of ``git show`` or ``git cat-file``; of unusual flags, something else."""
+    """Return the words for ``git show`` or ``git cat-file``, or others for unusual flags."""
     return [word for word in flags if word not in ("-p", "blob")] or [""]
 
 

@@ -1,8 +1,8 @@
 """Opinions on commands that read files without naming them: below a folder, or in history.
 
-A deny and an ask about reading a file apply to them too. A command that may read what a rule
-denies needs approval. For a rule that asks, the files are searched for on disk, because built-in
-rules ask about files that most workspaces do not have.
+A deny and an ask about reading a file apply to them too. A command that may read something a rule
+denies needs approval. For an asking rule, the files are searched for on disk, because built-in
+rules ask about files most workspaces do not have.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from handrail.policy._shell.wrappers import program_name
 _MAX_FOLDERS = 20
 _COMPUTED = re.compile(r"\$[\w{(]|`|\b(?:xargs|parallel)\b")
 _PATHS = ("path", "file", "subpath", "dot_path")
-"""Kinds of words that name a file or a folder."""
+"""Word kinds naming a file or a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedFiles:
-    """A rule that denies reading or writing some files, or asks about it."""
+    """A rule denying or asking about reading or writing some files."""
 
     rule: Rule
     touches: tuple[Touch, ...]
@@ -45,7 +45,7 @@ class GuardedFiles:
 
     @classmethod
     def of(cls, rule: Rule, verb: Effect = Effect.READ) -> GuardedFiles | None:
-        """Return the files that a rule is about; None if it does not restrict this verb."""
+        """Return a rule's files, or None if it does not restrict this verb."""
         touches = tuple(
             touch
             for touch in rule.touches
@@ -68,7 +68,7 @@ def recursion_objections(
     matched: Sequence[MatchedCommand],
     files: WorkspaceFiles,
 ) -> Iterator[Opinion]:
-    """Yield asks for commands that read, without naming them, files that rules are about."""
+    """Yield asks for commands reading restricted files without naming them."""
     reads = list(find_unnamed_reads(command, matched)) if guarded else []
     globs = _shown_globs(command)
     for one in guarded:
@@ -82,7 +82,7 @@ def recursion_objections(
 
 
 def _shown_globs(command: ShellCommand) -> list[str]:
-    """Return the words that the shell replaces by names of files, if their content may be shown."""
+    """Return words replaced by file names in the shell, if their content may be shown."""
     if not command.globs:
         return []
     names = find_name_readers(command)
@@ -138,19 +138,19 @@ def _find_own_reads(part: MatchedCommand) -> Iterator[Reach]:
 
 
 def _possible_folders(command: ShellCommand, reach: Reach) -> list[str]:
-    """Return the folders that a search may read; none if only the shell can name them."""
+    """Return the folders a search may read, or none if only the shell can name them."""
     if not reach.paths or (_COMPUTED.search(command.text) and not reach.certain):
         return []
     return [posixpath.join(folder, path) for folder in folders_of(command) for path in reach.paths]
 
 
 def _named_folders(part: MatchedCommand) -> list[str]:
-    """Return the folders that a simple command names, or the one that it runs in."""
+    """Return the folders named by a simple command, or its working folder."""
     if part.command is None:
         return ["."]
     words = [word.text for word in part.words if word.kind in _PATHS]
     named = [path for word in words for path in paths_in(word, part.folder)]
-    # a path that is the value of a flag is not where the command searches
+    # a path used as a flag value is not where the command searches
     values = [flag.name for flag in part.command.flags or () if flag.kind in _PATHS]
     unsure = any(word.startswith(name) for word in part.argv for name in values)
     return [*named, part.folder or "."] if unsure or not named else named
@@ -184,7 +184,7 @@ def _describe_below(guarded: GuardedFiles, read: Reach, folder: str, files: Work
 
 
 def _outermost_folders(paths: Iterable[str]) -> list[str]:
-    """Return folders without those inside of others: each file is visited once."""
+    """Return folders without nested ones: each file is visited once."""
     outermost: list[str] = []
     for path in sorted({posixpath.normpath(path) for path in paths}):
         if "." not in outermost and not any(path.startswith(f"{top}/") for top in outermost[-1:]):
@@ -193,7 +193,7 @@ def _outermost_folders(paths: Iterable[str]) -> list[str]:
 
 
 def _may_be_inside(guarded: GuardedFiles, read: Reach) -> bool:
-    """Return whether a file of the workspace that a command may show could match."""
+    """Return whether a workspace file shown by a command could match."""
     return any(
         touch.reaches(path)
         for touch in guarded.touches

@@ -37,13 +37,13 @@ class Recorded:
 
     @property
     def checked(self) -> CheckedCall:
-        """The call in the form that a policy takes."""
+        """The call in the form for a policy."""
         return CheckedCall.recorded(self.call, self.spec, self.accesses)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A recorded call that other rules decide differently."""
+    """A recorded call decided differently by other rules."""
 
     recorded: Recorded
     now: Decision
@@ -83,9 +83,9 @@ def read_decision(
 
 
 def recorded_calls(events: Iterable[Event], tools: Toolset) -> tuple[Recorded, ...]:
-    """Return the calls that were decided, from an executor's events.
+    """Return the decided calls from an executor's events.
 
-    Calls of tools that are not in ``tools`` are skipped.
+    Calls to tools missing from ``tools`` are skipped.
     """
     calls: dict[tuple[str, str], Call] = {}
     decided: list[Recorded] = []
@@ -101,7 +101,7 @@ def recorded_calls(events: Iterable[Event], tools: Toolset) -> tuple[Recorded, .
 
 
 def replay(calls: Iterable[Recorded], policy: Policy) -> tuple[Change, ...]:
-    """Return the recorded calls that this policy decides differently."""
+    """Return recorded calls decided differently by this policy."""
     again = ((call, policy(call.checked)) for call in calls)
     return tuple(
         Change(call, now) for call, now in again if verdict_of(now) != verdict_of(call.decision)

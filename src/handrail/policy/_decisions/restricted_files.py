@@ -1,7 +1,7 @@
-"""Finds the files of a workspace that rules deny or ask about, so that a sandbox restricts them.
+"""Finds workspace files that rules deny or ask about, for the sandbox to restrict.
 
-A program reads and writes files that its command does not name. So rules about files cannot be
-enforced by the text of a command alone: the sandbox hides the files, or holds them read-only.
+A program reads and writes files its command does not name. So a command's text alone cannot enforce
+rules about files: the sandbox hides the files, or holds them read-only.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from handrail.policy._shell.wrappers import may_expand
 
 Restriction: TypeAlias = Literal["hidden", "read-only"]
 _EVERYTHING = frozenset(["*", "file:", "file:**", "file:**/*"])
-"""Patterns that match every file. If a sandbox hid everything, no command could run."""
+"""Patterns matching every file. If a sandbox hid everything, no command could run."""
 _SETTLED_NS = 2_000_000_000
-"""A folder that changed this recently is listed again: clocks of file systems are coarse."""
+"""A recently changed folder is listed again: file system clocks are coarse."""
 
 
 class RuleFiles:
-    """The files that rules restrict, in one folder or several."""
+    """The files restricted by rules, in one folder or several."""
 
     def __init__(self, rules: tuple[Rule, ...], shell: Iterable[str]) -> None:
         self.rules = rules
@@ -50,7 +50,7 @@ class RuleFiles:
     ) -> dict[str, Restriction]:
         """Return the files in a folder that a command may not read or change.
 
-        ``searched`` says whether a command that reads a whole folder needed approval.
+        ``searched`` says whether a command reading a whole folder needed approval.
         """
         parsed = read_shell_command(command)
         matched = match_commands(parsed.simple or (), self._commands, usable)
@@ -64,7 +64,7 @@ class RuleFiles:
         return self._in_folder(folder).find(named, frozenset(filter(usable, self._of_shell)))
 
     def find_asked(self, folder: str | os.PathLike[str], usable: Usable) -> set[str]:
-        """Return the files in a folder that rules ask about before they are read."""
+        """Return files in a folder whose reading needs approval under these rules."""
         return self._in_folder(folder).find_asked(frozenset(filter(usable, self.rules)))
 
     def _in_folder(self, folder: str | os.PathLike[str]) -> RestrictedFiles:
@@ -75,7 +75,7 @@ class RuleFiles:
 
 
 class _NamedFiles(NamedTuple):
-    """The files that a command names, and those that it reads without naming them."""
+    """The files a command names, and those it reads without naming them."""
 
     accesses: Sequence[Access] = ()
     reads: Sequence[Reach] = ()
@@ -86,33 +86,33 @@ class _Folder(NamedTuple):
 
     path: str
     below: bool
-    """Whether its name, or that of a folder above it, may match."""
+    """Whether its name, or the name of a folder above it, may match."""
 
 
 class _Listing(NamedTuple):
-    """The entries of a folder when it was listed."""
+    """A folder's entries at listing time."""
 
     state: tuple[int, int]
     """Its inode, and when it last changed."""
     settled: bool
     """Whether a later change would certainly change its time."""
     size: int
-    """The number of entries."""
+    """The entry count."""
     folders: tuple[_Folder, ...]
     files: tuple[str, ...]
-    """The paths of files that may match."""
+    """Paths of possibly matching files."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FileRule:
-    """Files that a rule restricts in one way."""
+    """Files restricted by a rule in one way."""
 
     rule: Rule
     restriction: Restriction
     touches: tuple[Touch, ...]
     pattern: FilePattern
     whole: tuple[Touch, ...]
-    """Those that match everything in a folder."""
+    """Those matching everything in a folder."""
 
     @property
     def built_in(self) -> bool:
@@ -131,13 +131,13 @@ class _FileRule:
 
 
 class RestrictedFiles:
-    """The files of one workspace that some rules restrict. Unchanged folders are listed once."""
+    """The files in one workspace restricted by some rules. Unchanged folders are listed once."""
 
     def __init__(self, root: str, rules: Iterable[Rule]) -> None:
         self._root = root
         guards = [guard for rule in rules for guard in _guards_of(rule)]
         self._guards = sorted(guards, key=lambda guard: guard.restriction, reverse=True)
-        """Those that hide files come last, and override the others."""
+        """Guards hiding files come last, and override the others."""
         touches = [touch for guard in guards for touch in guard.touches]
         self._any = FilePattern(touches, built_in=all(guard.built_in for guard in guards))
         in_git = any(".git" in re.split("[:/]", touch.pattern) for touch in touches)
@@ -146,9 +146,9 @@ class RestrictedFiles:
         self._tracked = TrackedFiles(self._root)
 
     def find(self, named: _NamedFiles, active: frozenset[Rule]) -> dict[str, Restriction]:
-        """Return the files that these rules restrict, except those whose use was approved.
+        """Return the files restricted by these rules, except those approved for use.
 
-        If a rule asks about a file that a command names, the command runs only with approval.
+        If a rule asks about a file named by a command, the command runs only with approval.
         """
         guards = [guard for guard in self._guards if guard.rule in active]
         folders, files = self._walk() if guards else ([], [])
@@ -163,7 +163,7 @@ class RestrictedFiles:
         return restricted | find_hard_links(self._root, restricted)
 
     def find_asked(self, active: frozenset[Rule]) -> set[str]:
-        """Return the files that these rules ask about before they are read."""
+        """Return files whose reading needs approval under these rules."""
         guards = [
             guard
             for guard in self._guards
@@ -184,7 +184,7 @@ class RestrictedFiles:
         return guard.built_in and self._tracked.has_content(path)
 
     def _walk(self) -> tuple[list[str], list[str]]:
-        """Return all folders, and the files that may match: those in the upper folders first.
+        """Return all folders, and possibly matching files: those in the upper folders first.
 
         If there are too many, the others are missing.
         """
@@ -230,14 +230,14 @@ class RestrictedFiles:
             tuple(
                 above + name
                 for name, is_folder in entries
-                # a link may have the name of a folder
+                # a link may be named like a folder
                 if not is_folder and (below or fits_name(name) or fits_folder(name))
             ),
         )
 
 
 class _Approved:
-    """The files of a rule that a command was approved to use."""
+    """A rule's files for whose use a command was approved."""
 
     def __init__(self, guard: _FileRule, named: _NamedFiles, tracked: TrackedFiles) -> None:
         asks, hides = guard.rule.decide == "ask", guard.restriction == "hidden"
@@ -264,7 +264,7 @@ class _Approved:
         return any(self._includes(read, path) for read in self._reads)
 
     def has_inside(self, folder: str) -> bool:
-        """Return whether something in a folder, or all of it, may be used."""
+        """Return whether a folder, or something in it, may be used."""
         return bool(self._reads or self._globs) or any(
             name == folder or name.startswith(f"{folder}/") or folder.startswith(f"{name}/")
             for name in self._named
@@ -289,7 +289,7 @@ class _Approved:
 
 
 def _shell_spec(name: str) -> Spec:
-    """Return what rules see of a tool that runs shell commands."""
+    """Return what rules see in a tool for shell commands."""
     schema = {"type": "object", "properties": {"command": {"type": "string"}}}
     return Spec(
         name=name,

@@ -1,4 +1,4 @@
-"""Rulebook: a policy made of rules, a mode and safeguards. It names the rule that decides."""
+"""Rulebook: a policy made from rules, a mode and safeguards. It names the deciding rule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from handrail.policy._decisions.decision_text import (
 from handrail.policy._decisions.foresight import Foresight
 from handrail.policy._decisions.opinions import (
     COMPUTED,
-    NO_COMMAND,
+    NO_COMMAND_TO_CHECK,
     UNREADABLE,
     Opinion,
     ReadCommand,
@@ -70,12 +70,12 @@ class Rulebook:
     """A policy for an executor: decides calls by rules, then by the mode.
 
     Any matching deny wins, otherwise any ask, otherwise the allows. Set ``sandboxed`` if shell
-    commands run in a sandbox; without one, a command that no rule matches needs approval in every
-    mode. ``protected`` adds files and folders whose changes need approval in every mode. Commands
-    start in ``workspace``. Hooks and settings that git's settings name there are protected. A
-    command that reads a whole folder needs approval if a rule asks about a file in it. Set
-    ``hides_files`` if the sandbox hides such files, because it has ``find_restricted``. Set
-    ``sources`` to ask about names that neither you nor your systems gave, and about commands.
+    commands run in a sandbox. Without one, a command no rule matches needs approval in every mode.
+    ``protected`` adds files and folders whose changes need approval in every mode. Commands start
+    in ``workspace``. Hooks and settings named there by git's settings are protected. A command
+    reading a whole folder needs approval if a rule asks about a file in it. Set ``hides_files`` if
+    the sandbox hides such files, because it has ``find_restricted``. Set ``sources`` to ask about
+    names that neither you nor your systems gave, and about commands.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -105,13 +105,13 @@ class Rulebook:
         self._shell = frozenset(shell)
         self._protected = ProtectedFiles(workspace, protected)
         self._workspace, self._has_workspace = workspace or ".", workspace is not None
-        self._folders = spell_folder(workspace)  # the absolute paths of the workspace
+        self._folders = spell_folder(workspace)  # the workspace's absolute paths
         self._files = WorkspaceFiles(self._workspace, self._find_hidden if hides_files else None)
         self._read = partial(ReadCommand.of, folders=self._folders, files=self._files)
         self._clock = clock
         self._root = hasattr(os, "geteuid") and os.geteuid() == 0 if root is None else root
         self.ceiling = Mode.of(ceiling)
-        """The most permissive mode that ``set_mode`` accepts."""
+        """The most permissive mode ``set_mode`` accepts."""
         self._check_mode(self._mode)
         self._lock = threading.Lock()  # approvals are remembered from other threads
         self._tools: dict[str, ToolRules] = {}
@@ -120,21 +120,21 @@ class Rulebook:
 
     @classmethod
     def from_toml(cls, text: str, *, file: str = "rules.toml", **options: Any) -> Rulebook:
-        """Make a policy from the text of a rule file. ``mode`` overrides the file's mode."""
+        """Make a policy from a rule file's text. ``mode`` overrides the file's mode."""
         read = parse(text, file=file, level=Level.USER)
         usual = {"mode": read.mode or Mode.ASK, "sources": read.sources}
         return cls(read.rules, **usual | options)
 
     @property
     def mode(self) -> Mode:
-        """The mode, which decides calls that no rule matches."""
+        """The mode, which decides calls no rule matches."""
         return self._mode
 
     def set_mode(self, mode: Mode | str) -> None:
         """Change the mode. Approvals given before no longer apply."""
-        self._check_mode(Mode.of(mode))
+        self._check_mode(chosen := Mode.of(mode))
         with self._lock:
-            self._mode, self._tools = Mode.of(mode), {}
+            self._mode, self._tools = chosen, {}
 
     def _check_mode(self, mode: Mode) -> None:
         check_available(mode, self.ceiling, confined=self._sandboxed or not self._root)
@@ -157,16 +157,21 @@ class Rulebook:
         return tool in self._shell if known is None else known.shell
 
     @property
+    def uses_sources(self) -> bool:
+        """Whether a rule depends on sources, or on what was read before."""
+        return any(rule.source for rule in self.rules)
+
+    @property
     def is_sandboxed(self) -> bool:
         """Whether shell commands run in a sandbox."""
         return self._sandboxed
 
     def is_answered_by_line(self, origin: Origin) -> bool:
-        """Return whether a rule for one whole command applies in spite of the rule that asks."""
+        """Return whether a rule for one whole command applies despite the asking rule."""
         return any(rule.origin == origin and is_answerable(opinion_of(rule)) for rule in self.rules)
 
     def allowing(self, tool: str) -> tuple[Rule, ...]:
-        """Return the rules that currently allow calls of a tool with any arguments."""
+        """Return the rules currently allowing a tool's calls with any arguments."""
         now = self._now()
         found = (rule for rule in self.rules if rule.decide == "allow" and rule.is_active(now))
         return tuple(rule for rule in found if rule.names(tool) and not rule.args)
@@ -177,7 +182,7 @@ class Rulebook:
 
     @property
     def named_tools(self) -> Mapping[str, Origin]:
-        """The tools that rules name in full, each with its first rule, without built-in rules."""
+        """Tools named in full by rules, each with its first rule, without built-in rules."""
         return find_named(self.rules)
 
     def _now(self) -> datetime:
@@ -210,19 +215,19 @@ class Rulebook:
         return self._tool_rules(call.spec).is_quick(call)
 
     def explain(self, call: CheckedCall) -> tuple[Matched, ...]:
-        """Return every rule that matches a call, the deciding one first."""
+        """Return every rule matching a call, the deciding one first."""
         return tuple(one.matched for one in self._opinions(call, self._tool_rules(call.spec)))
 
     def never(self, spec: Spec) -> bool:
-        """Return whether every call of a tool is denied, if it touches what its effect says."""
+        """Return whether every call to a tool is denied, if it touches what its effect says."""
         return self.denies_all(spec, (Access(spec.effect, "*"),))
 
     def denies_all(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
-        """Return whether every call of a tool is denied. None: what it touches depends on it."""
+        """Return whether every call to a tool is denied. None: its accesses depend on the call."""
         return bool(self._refusal) or self._foresight.denies_all(spec, accesses)
 
     def asks_always(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
-        """Return whether every call of a tool needs approval or is denied, as far as is known."""
+        """Return whether every call to a tool is known to need approval or be denied."""
         if accesses is None or self._tool_rules(spec).shell:
             return self._foresight.asks_always(spec)
         tool = self._foresight.find_lenient(spec)
@@ -239,20 +244,20 @@ class Rulebook:
     def find_restricted(
         self, command: str = "", *, folder: str | os.PathLike[str] | None = None
     ) -> dict[str, Restriction]:
-        """Return the files of the workspace that rules deny or ask about, for a sandbox.
+        """Return workspace files that rules deny or ask about, for a sandbox.
 
-        A file that may not be read is "hidden", one that may not be changed "read-only". A file
-        that a rule only asks about is omitted if the command names it: it ran with approval.
-        Pass this method as ``Sandbox(restricted=...)``.
+        A file closed to reading is "hidden", one closed to changes "read-only". A file under a rule
+        which only asks is omitted if the command names it: it ran with approval. Pass this method
+        as ``Sandbox(restricted=...)``.
         """
         top, searched = folder or self._workspace, not self._hides_files
         usable = partial(self._is_usable, now=self._now())
         return self._rule_files().find_restricted(top, command, usable, searched=searched)
 
     def find_hosts(self) -> list[str]:
-        """Return the hosts that rules open to all commands, for ``Sandbox(opened=...)``.
+        """Return hosts opened by rules to all commands, for ``Sandbox(opened=...)``.
 
-        In the mode ``plan`` there are none: an open host can be sent to.
+        In ``plan`` mode there are none: an open host can be sent to.
         """
         if self.mode is Mode.PLAN:
             return []
@@ -260,7 +265,7 @@ class Rulebook:
         return hosts.find_open_hosts(self.rules, self._shell, usable)
 
     def find_asked(self, folder: str) -> set[str]:
-        """Return the files in a folder that rules ask about before they are read."""
+        """Return files in a folder whose reading needs approval under rules."""
         return self._rule_files().find_asked(folder, partial(self._is_usable, now=self._now()))
 
     def _find_hidden(self) -> set[str]:
@@ -275,7 +280,7 @@ class Rulebook:
         indexed = self._tools.get(spec.name)
         if indexed is not None and indexed.spec is spec:
             return indexed
-        with self._lock:  # a change of rules replaces the dictionary, and this entry with it
+        with self._lock:  # a rule change replaces the dictionary, and this entry with it
             rules, tools = self.rules, self._tools
         timeless = all(rule.expires is None for rule in rules)
         shell = spec.name in self._shell or SHELL_TAG in spec.tags
@@ -311,8 +316,7 @@ class Rulebook:
         opinions = [*more, *path_safeguards(accesses, self._protected), *objections(rules, args)]
         opinions += possible_objections(wide, args)
         if tool.shell:
-            reason = "the call has no `command` to check"
-            opinions.append(Opinion("ask", Level.BUILT_IN, NO_COMMAND, reason, once=True))
+            opinions.append(NO_COMMAND_TO_CHECK)
         allowed = allowances(rules, args, accesses)
         effect = max(map(mode_effect, accesses), default=tool.spec.effect)
         if allowed and FETCH_TAG in tool.spec.tags:
@@ -328,12 +332,12 @@ class Rulebook:
         sent = hosts.with_sending(accesses)
         opinions = self._objections_to_command(tool, read, args, sent, usable=usable)
         allowed = command_allowances(matched)
-        effect = Effect.DESTROY  # the declared effect of a shell tool says nothing of its commands
+        effect = Effect.DESTROY  # a shell tool's declared effect says nothing about its commands
         if allowed:
             effect = max(Effect.READ if is_read_only(part) else Effect.WRITE for part in matched)
         if lines := [rule for rule in tool.lines if rule.line == command.text and usable(rule)]:
             if any(rule.level is not Level.PROJECT for rule in lines):
-                opinions = [opinion for opinion in opinions if not is_answerable(opinion)]
+                opinions = [one for one in opinions if not is_answerable(one)]
             allowed = [opinion_of(rule) for rule in lines]
         caused = "" if lines else describe_consequence(read.known, matched, self._mode)
         caused = caused or hosts.describe_unopened(tool, accesses, usable)
@@ -393,7 +397,4 @@ class Rulebook:
         return list(dict.fromkeys(opinions))
 
     def _drop_expired(self, rules: Candidates) -> Candidates:
-        if all(rule.expires is None for rule in rules):
-            return rules
-        now = self._now()
-        return {rule: accesses for rule, accesses in rules.items() if rule.is_active(now)}
+        return {rule: found for rule, found in rules.items() if rule.is_active(self._now())}

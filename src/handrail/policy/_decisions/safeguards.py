@@ -1,4 +1,4 @@
-"""Safeguards: changes that need approval in every mode, whatever the rules allow."""
+"""Safeguards: changes needing approval in every mode, whatever the rules allow."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _TRAILING = re.compile(r"(?<![. ])[. ]++(?=/|$)")
 
 
 def normalize_paths(paths: Iterable[str], reason: str = _APPLICATION) -> dict[str, str]:
-    """Return additional protected paths in the form that ``find_protection`` compares."""
+    """Return additional protected paths in the form ``find_protection`` compares."""
     resources = (Access(WRITE, f"file:{path}").resource for path in paths)
     return {_fold_path(resource.removeprefix("file:")): reason for resource in resources}
 
 
 class ProtectedFiles:
-    """The files whose changes need approval in every mode, in one workspace or in none.
+    """Files whose changes need approval in every mode, in one workspace or in none.
 
-    ``protected`` are files and folders of your application.
+    ``protected`` are your application's files and folders.
     """
 
     def __init__(
@@ -52,18 +52,18 @@ class ProtectedFiles:
         self._root = "" if workspace is None else os.path.realpath(workspace)
         spelled = "" if workspace is None else os.path.abspath(workspace)  # noqa: PTH100
         self._tops = ("", f"{spelled}/", f"{self._root}/") if self._root else ()
-        """What may be before the path of a file in the workspace. Links are not followed."""
+        """What may precede a workspace file's path. Links are not followed."""
         hooks, settings = find_git_paths(self._root) if self._root else ((), ())
         self.named = {
             **self._in_workspace(dict.fromkeys(hooks, _HOOKS)),
             **self._in_workspace(dict.fromkeys(settings, _SETTINGS)),
             **normalize_paths(protected),
         }
-        """Paths that git's settings and your application name, with reasons."""
+        """Paths named by git's settings and your application, with reasons."""
         self._code: tuple[tuple[str, ...], Mapping[str, str]] = ((), _NONE)
 
     def find_reasons(self, accesses: Iterable[Access]) -> Iterator[tuple[Access, str]]:
-        """Yield the accesses that need approval in every mode, each with the reason."""
+        """Yield the accesses needing approval in every mode, each with the reason."""
         named = {**self.named, **self._list_code()}
         for access in accesses:
             why = find_protection(access, named)
@@ -73,7 +73,7 @@ class ProtectedFiles:
                 yield access, why
 
     def lacks_repository(self) -> bool:
-        """Return whether the workspace has no `.git`, so that git would obey a new one."""
+        """Return whether the workspace has no `.git`, so git would obey a new one."""
         git = f"{self._root}/.git"
         has_one = os.path.isfile(git) or os.path.lexists(f"{git}/HEAD")  # noqa: PTH113  often
         return bool(self._root) and not has_one
@@ -85,7 +85,7 @@ class ProtectedFiles:
         )
 
     def _list_code(self) -> Mapping[str, str]:
-        """Return the folders of the workspace that this process imports code from, as of now."""
+        """Return the workspace folders this process imports code from, as of now."""
         folders = list_code_folders() if self._root else ()
         if self._code[0] != folders:
             names = [path[len(self._root) + 1 :] for path in find_code_folders(self._root)]
@@ -93,7 +93,7 @@ class ProtectedFiles:
         return self._code[1]
 
     def _describe_own(self, path: str) -> str:
-        """Return why a file of an environment or of runs is protected; empty if it is neither."""
+        """Return why an environment's or a run's file is protected, or ""."""
         whole = path if path.startswith("/") else f"{self._root}/{path}"
         if is_run_database(whole):
             return _RUNS
@@ -101,7 +101,7 @@ class ProtectedFiles:
         return _ENVIRONMENT.format(found.removeprefix(f"{self._root}/")) if found else ""
 
     def _in_workspace(self, reasons: Mapping[str, str]) -> dict[str, str]:
-        """Return paths of the workspace, relative and absolute, with reasons."""
+        """Return workspace paths, relative and absolute, with reasons."""
         return {
             path: why
             for name, why in reasons.items()
@@ -146,21 +146,21 @@ _READERS = frozenset(
     column fold rev strings
     """.split()
 )
-"""Programs that change no file that a word names. A program that they run counts by itself."""
+"""Programs changing no named file. A program they run counts by itself."""
 _CHECKERS = frozenset(
     """
     sed sort yq eslint actionlint yamllint hadolint shellcheck mypy pyright flake8 pylint pytest
     prettier black isort ruff
     """.split()
 )
-"""Programs that change files only with some flags, or only without others."""
+"""Programs changing files only with some flags, or only without others."""
 _CHANGING_FLAG = re.compile(r"-(?:(?![iow])\w)*+[iow].*|--(?:o|w|fix|in|junit|basetemp).*")
 _FORMATTERS = frozenset(["prettier", "black", "isort"])
 _CHECKING_FLAGS = frozenset("--check --check-only -c --list-different --diff".split())
 _NAME_READERS = frozenset(
     "[ [[ test ls stat du which type echo printf basename dirname realpath readlink".split()
 )
-"""Programs that show nothing of what a file contains."""
+"""Programs showing no file content."""
 _GIT_NAME_READERS = frozenset("check-ignore ls-files rm status".split())
 _GIT_READERS = frozenset(
     """
@@ -168,37 +168,37 @@ _GIT_READERS = frozenset(
     rev-list rev-parse shortlog show show-ref stage status
     """.split()
 )
-"""Commands of git that do not change the files that their words name."""
+"""Git commands that do not change the files named by their words."""
 _FIND_CHANGES = frozenset(
     "-delete -exec -execdir -ok -okdir -fprint -fprint0 -fprintf -fls".split()
 )
 _NEGATIONS, _PATTERNS = frozenset(["!", "-not"]), frozenset("-path -ipath -wholename".split())
-"""Words of find before a pattern of paths that it leaves out."""
+"""``find`` words before a pattern for paths it leaves out."""
 _INTERPRETERS = frozenset("bash sh dash zsh python node ruby perl".split())
 _SCRIPT_FLAG = re.compile(r"-[BEIOeuvx]+")
-"""Flags that can come before a script, and after which it is still only read."""
+"""Flags before a script, after which it is still only read."""
 _LEFT_OUT = ("--exclude", "--exclude-dir")
 """Options whose values are what a program does not touch."""
 _NEUTRAL = _READERS | frozenset("cd for case select read".split())
-"""Words that begin a part of a text in which nothing is changed, if its other parts only read."""
+"""Words at the beginning of text parts without changes, if the other parts only read."""
 _NAMED_READERS = "|".join(map(re.escape, sorted(_READERS)))
 _REDEFINED = r"\b(?:alias|function|enable)\b|\bhash\s+-\w*p|\(\s*\)"
 _UNSURE = re.compile(
     rf"{_REDEFINED}|\b(?:read|mapfile|readarray)\b|`|[$<]\(|\b(?:xargs|parallel)\b"
     rf"(?!(?:\s+(?:-[0rt]+|-[LPn]\s?\d+|-I\s?\{{\}}))*\s+(?:{_NAMED_READERS})\s)"
 )
-"""A program may have another meaning here, or its output may be the words of one that writes."""
+"""A program may have another meaning here, or its output may be words for a writing one."""
 
 
 def find_name_readers(command: ShellCommand) -> frozenset[tuple[str, ...]]:
-    """Return the commands in a shell command that show at most the names of files."""
+    """Return the commands in a shell command that show at most file names."""
     named = frozenset(argv for argv in command.possible if _shows_names(argv))
     return named if named and not _is_unsure(command.text) else frozenset()
 
 
 @lru_cache(maxsize=8)
 def _is_unsure(text: str) -> bool:
-    """Return whether programs in a text may have other meanings. Asked for each of its commands."""
+    """Return whether programs in a text may have other meanings. Asked for each command in it."""
     return _UNSURE.search(text) is not None
 
 
@@ -209,7 +209,7 @@ def _shows_names(argv: Sequence[str]) -> bool:
 
 
 def changes_nothing(command: ShellCommand) -> bool:
-    """Return whether every program in a command only reads, so that no word names a change."""
+    """Return whether every program in a command only reads, so no word names a change."""
     return (
         {"/dev/null"}.issuperset(command.files)
         and all(argv[0] in _NEUTRAL or _only_reads(argv) for argv in command.possible)
@@ -220,9 +220,9 @@ def changes_nothing(command: ShellCommand) -> bool:
 def find_written_words(
     text: str, commands: Iterable[Sequence[str]], *, read_only: bool = False
 ) -> set[str]:
-    """Return the words of commands that may name files to change.
+    """Return the command words that may name files to change.
 
-    ``text`` holds the commands. ``read_only`` says that rules declare them so.
+    ``text`` holds the commands. ``read_only`` says rules declare them so.
     """
     unsure = _is_unsure(text)
     return {
@@ -233,14 +233,14 @@ def find_written_words(
             argv if unsure or "PATH=" in text else _without_exceptions(argv)
         )
         if before not in _LEFT_OUT and word.partition("=")[0] not in _LEFT_OUT
-        # HEAD is nearly always a revision. A repository made of plain files is reported later.
+        # HEAD is nearly always a revision. A repository made from plain files is reported later.
         if word.rpartition("/")[2].upper() != "HEAD"
         if not (word.strip("./") == "venv" and _makes_environment(argv))
     }
 
 
 def _without_exceptions(argv: Sequence[str]) -> Sequence[str]:
-    """Return a command without words that name what it leaves alone, or only runs."""
+    """Return a command without words for files it leaves alone, or only runs."""
     if argv[0] == "find":
         named = zip(("", "", *argv), ("", *argv), argv, strict=False)
         return [word for one, two, word in named if one not in _NEGATIONS or two not in _PATTERNS]
@@ -248,7 +248,7 @@ def _without_exceptions(argv: Sequence[str]) -> Sequence[str]:
 
 
 def _without_script(argv: Sequence[str]) -> Sequence[str]:
-    """Return a command without the script that it runs: an interpreter only reads that file."""
+    """Return a command without its script: an interpreter only reads this file."""
     at = 2 if tuple(argv[:2]) == ("uv", "run") else 0
     if without_version("".join(argv[at : at + 1])) in _INTERPRETERS:
         at += 1
@@ -258,7 +258,7 @@ def _without_script(argv: Sequence[str]) -> Sequence[str]:
 
 
 def _makes_environment(argv: Sequence[str]) -> bool:
-    """Return whether a command makes a Python environment. The sandbox holds one that exists."""
+    """Return whether a command makes a Python environment. The sandbox holds an existing one."""
     program, words = without_version(program_name(argv[0])), tuple(argv[1:3])
     return (
         program == "virtualenv"
@@ -289,7 +289,7 @@ def _only_checks(program: str, words: Sequence[str]) -> bool:
 
 
 def makes_repository(argv: Sequence[str]) -> bool:
-    """Return whether a command makes the folder that it runs in a repository of git."""
+    """Return whether a command makes its working folder a git repository."""
     name, *operands = [word for word in argv[1:] if not word.startswith("-")] or [""]
     if argv[0] != "git" or name not in ("init", "clone"):
         return False
@@ -374,7 +374,7 @@ _CHECKS = (_check_recursion, _check_find, _check_move, _check_system, _check_dis
 
 
 def find_overwritten_disk(redirects: Iterable[str]) -> str:
-    """Return the disk that a redirection would overwrite; empty if none."""
+    """Return the disk a redirection would overwrite, or ""."""
     return _first_match(_DISK, redirects)
 
 

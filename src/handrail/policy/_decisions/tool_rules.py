@@ -1,4 +1,4 @@
-"""The rules that concern one tool, indexed once."""
+"""The rules for one tool, indexed once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from handrail.sources import ValueSource
 SHELL_TAG = "shell"
 """A tool with this tag runs its argument ``command`` in a shell."""
 FILTERED_TAG = "filtered"
-"""A tool with this tag silently skips files that the policy denies reading."""
+"""A tool with this tag silently skips files the policy denies reading."""
 FETCH_TAG = "fetch"
 """A tool with this tag only reads the web: plan mode allows it where a rule does."""
 _MAX_QUICK_CHARS, _MAX_QUICK_ACCESSES = 10_000, 100
@@ -32,13 +32,13 @@ NO_ARGS: Mapping[str, Any] = {}
 
 
 def make_shell_spec(name: str) -> Spec:
-    """Return what is known about a tool that runs shell commands, if it is not at hand."""
+    """Return the known facts about a tool for shell commands, if it is not at hand."""
     tags = frozenset((SHELL_TAG,))
     return Spec(name=name, description="", input_schema={}, effect=Effect.DESTROY, tags=tags)
 
 
 class ToolRules:
-    """The rules that concern one tool, indexed once."""
+    """The rules for one tool, indexed once."""
 
     __slots__ = (
         "by_source",
@@ -62,7 +62,7 @@ class ToolRules:
             if (shell or not (rule.commands or rule.line)) and rule.concerns(spec)
         ]
         self.by_source = [rule for rule in mine if rule.source]
-        """Rules about who named the values of a call."""
+        """Rules about who named a call's values."""
         mine = [rule for rule in mine if not rule.source]
         self.spec = spec
         self.shell = shell
@@ -70,15 +70,15 @@ class ToolRules:
         self.rules = AccessIndex(rule for rule in mine if not (rule.commands or rule.line))
         self.commands = CommandIndex(rule for rule in mine if rule.commands)
         self.guarded = [one for rule in mine if (one := GuardedFiles.of(rule)) is not None]
-        """Rules that deny reading files, or ask about it."""
+        """Rules denying or asking about reading files."""
         self.lines = [rule for rule in mine if rule.line]
-        """Rules that allow one shell command, character for character."""
+        """Rules allowing one shell command, character for character."""
         self.defaults = {
             name: about["default"]
             for name, about in spec.input_schema.get("properties", {}).items()
             if is_table(about) and "default" in about
         }
-        """The defaults of arguments."""
+        """Argument defaults."""
         self.denies = any(rule.decide == "deny" for rule in (*mine, *self.by_source))
         self.needs_args = any(rule.args for rule in (*mine, *self.by_source))
         by_access = timeless and not (shell or self.needs_args or self.by_source)
@@ -100,7 +100,7 @@ class ToolRules:
     def object_to_sources(
         self, call: CheckedCall, usable: Usable, *, in_workspace: bool
     ) -> list[Opinion]:
-        """Return denies and asks because of who named the values of a call.
+        """Return denies and asks based on who named a call's values.
 
         In a workspace, its files are material to work on, no matter who named them.
         """
@@ -121,11 +121,11 @@ class ToolRules:
         return opinions
 
     def read_args(self, call: Call) -> Mapping[str, Any]:
-        """Return the arguments of a call with their defaults, if a rule needs them."""
+        """Return a call's arguments with their defaults, if a rule needs them."""
         return {**self.defaults, **_read_args(call)} if self.needs_args else NO_ARGS
 
     def read_command(self, call: Call) -> str | None:
-        """Return the command of a call of a shell tool; None if there is none."""
+        """Return the command in a shell tool's call, or None."""
         if not self.shell:
             return None
         command = _read_args(call).get("command", self.defaults.get("command"))
@@ -149,7 +149,9 @@ def _read_args(call: Call) -> Mapping[str, Any]:
 
 _OTHERS = Origin("sources: other calls", kind="built-in")
 _EFFECTS = frozenset(Effect)
-_FILES = ("sources.toml", "sources_strict.toml")
+_FILES: Mapping[SourceRules, int] = {False: 0, True: 1, "strict": 2, "unattended": 3}
+"""How many of the files apply."""
+_NAMES = ("sources.toml", "sources_strict.toml", "sources_unattended.toml")
 
 
 @cache
@@ -161,7 +163,7 @@ def _read_ready(wanted: SourceRules, *, alone: bool) -> tuple[Rule, ...]:
     if not wanted:
         return ()
     rules: list[Rule] = []
-    for file in _FILES if wanted == "strict" else _FILES[:1]:
+    for file in _NAMES[: _FILES[wanted]]:
         text = files("handrail.policy").joinpath(file).read_text(encoding="utf-8")
         rules += parse(text, file=file, level=Level.BUILT_IN, check=False).rules
     if alone:

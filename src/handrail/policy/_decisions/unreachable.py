@@ -1,4 +1,4 @@
-"""Unreachable rules: rules that can never decide a call."""
+"""Unreachable rules, which can never decide a call."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_unreachable(
 
 
 def find_named(rules: Sequence[Rule]) -> dict[str, Origin]:
-    """Return the tools that rules name in full, each with its first rule; no built-in rules."""
+    """Return the tools named in full, each with its first rule, without built-in rules."""
     return {
         name: rule.origin
         for rule in reversed(rules)

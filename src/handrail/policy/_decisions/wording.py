@@ -23,7 +23,7 @@ _ANY_RESOURCE = {
     WRITE: ("make changes", "making changes"),
     DESTROY: ("make changes that cannot be undone", "making changes that cannot be undone"),
 }
-"""For ``*``, which every tool touches that does not declare what it touches."""
+"""For ``*``, touched by every tool that does not declare its accesses."""
 _WHOLE_SCHEMES = {"file": "the workspace", "net": "any host"}
 _PLAIN_NAME = re.compile(r"[\w./:@%+=~#-]+", re.ASCII)
 _DEFAULT_PORT = "/443"
@@ -41,7 +41,7 @@ def describe_access(access: Access) -> str:
 def describe_accesses(accesses: Sequence[Access]) -> str:
     """Return what a call would do, such as "change src/a.py and read b.py".
 
-    Each resource appears once, with the worst that happens to it. The worst comes first.
+    Each resource appears once, with its worst effect. The worst comes first.
     """
     effects: dict[str, Effect] = {}
     for access in accesses:
@@ -92,7 +92,7 @@ def join_names(texts: Sequence[str], conjunction: str = " and ") -> str:
 
 
 def describe_unmatched(commands: Sequence[MatchedCommand]) -> str:
-    """Return which of several simple commands no rule allows; empty if there is only one."""
+    """Return which simple commands no rule allows, or "" if there is only one command."""
     first = next((part.argv for part in commands if part.rule is None), ())
     if not first or len(commands) == 1:
         return ""

@@ -1,4 +1,4 @@
-"""Finds the files of a workspace that rules are about: on disk, and in the index of git."""
+"""Finds workspace files for rules: on disk, and in the git index."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from handrail.policy._rules.rule import Touch
 from handrail.policy._shell.wrappers import may_expand
 
 MAX_ENTRIES = 100_000
-"""Files and folders that are checked; with more, the answer is "perhaps"."""
+"""Files and folders checked. With more, the answer is "perhaps"."""
 _MAX_IGNORE_BYTES = 1 << 20
 _INSTALLED = frozenset(["node_modules", "site-packages", "dist-packages", ".git"])
-"""Folders with files of others: a certificate in a package is not a secret."""
+"""Folders with other people's files: a certificate in a package is not a secret."""
 _EXAMPLES = (".example", ".sample", ".template", ".dist")
-"""The ends of names such as ``.env.example``, which show the form of a file without its secrets."""
+"""Name endings such as ``.env.example``, for files with the form but not the secrets."""
 _ANYTHING = ("", "**")
-"""The last segments of patterns that match every file below a folder."""
+"""Last pattern segments matching every file below a folder."""
 _IGNORE_FILES = frozenset([".gitignore", ".ignore", ".rgignore"])
 
 
 class FilePattern:
-    """Tests many paths against the resources that rules name, by their last names first.
+    """Tests many paths against the resources in rules, by their last names first.
 
-    A pattern of a built-in rule skips installed packages, and examples such as ``.env.example``.
+    A built-in rule's pattern skips installed packages, and examples such as ``.env.example``.
     """
 
     def __init__(self, touches: Sequence[Touch], *, built_in: bool = False) -> None:
@@ -63,7 +63,7 @@ class _Place(NamedTuple):
 
     path: str
     dotted: bool
-    """Whether a name in its path, below the folder that is searched, starts with a dot."""
+    """Whether a name in its path below the searched folder starts with a dot."""
     below: bool
     """Whether it is below a folder whose name may match."""
 
@@ -73,11 +73,11 @@ class _TooManyFilesError(Exception):
 
 
 FindHidden: TypeAlias = Callable[[], AbstractSet[str]]
-"""Returns the files and folders that a sandbox hides."""
+"""Returns the files and folders hidden by a sandbox."""
 
 
 def folders_above(path: str) -> Iterator[str]:
-    """Yield the folders that a path is in."""
+    """Yield the folders above a path."""
     at = path.find("/")
     while at > 0:
         yield path[:at]
@@ -85,7 +85,7 @@ def folders_above(path: str) -> Iterator[str]:
 
 
 class WorkspaceFiles:
-    """The files in the folder that commands start in."""
+    """The files in the folder where commands start."""
 
     def __init__(self, root: str | os.PathLike[str], find_hidden: FindHidden | None = None) -> None:
         self._root = Path(root)
@@ -136,7 +136,7 @@ class WorkspaceFiles:
         return frozenset() if self._find_hidden is None else self._find_hidden()
 
     def find_tracked(self, pattern: FilePattern, paths: Sequence[str]) -> str | None:
-        """Return a matching file that git tracks; empty if there is none, None if unknown.
+        """Return a matching file tracked by git, "" if there is none, or None if unknown.
 
         With ``paths``, only files in or below these count.
         """
@@ -156,9 +156,9 @@ class WorkspaceFiles:
         return ""
 
     def find_existing(self, words: Iterable[str], folders: Sequence[str]) -> frozenset[str]:
-        """Return the words that name a file or a folder, in one of these folders of the workspace.
+        """Return the words naming a file or a folder, in one of these workspace folders.
 
-        A name that a branch has too is one of a branch.
+        A name shared with a branch means the branch.
         """
         found = find_git_folder(self._root)
         return frozenset(
@@ -169,12 +169,12 @@ class WorkspaceFiles:
         )
 
     def find_git_program(self) -> str:
-        """Return a setting of the repository with a program that git may run to read."""
+        """Return a repository setting with a program git may run to read."""
         found = find_git_folder(self._root)
         return "" if found is None else find_git_program(os.path.realpath(found.top))
 
     def _walk(self, folder: str, pattern: FilePattern, *, deep: bool) -> Iterator[_Place]:
-        """Yield files in and below a folder that may match, and ignore files.
+        """Yield possibly matching files in and below a folder, and ignore files.
 
         Links are not followed.
         """
@@ -202,7 +202,7 @@ class WorkspaceFiles:
                     yield _Place(inside, is_dotted, below)
 
     def _read_exceptions(self, path: str) -> Iterator[str]:
-        """Yield the patterns of an ignore file that start with an exclamation mark."""
+        """Yield an ignore file's patterns starting with an exclamation mark."""
         file = self._root / path
         text = read_regular_file(file, _MAX_IGNORE_BYTES)
         if text is None:
@@ -213,7 +213,7 @@ class WorkspaceFiles:
 
 
 def _ignore_files_above(folder: str) -> Iterator[str]:
-    """Yield the paths of ignore files that may be in folders above one of the workspace."""
+    """Yield possible ignore file paths in folders above one in the workspace."""
     for above in PurePosixPath(os.path.normpath(folder)).parents:
         yield from (f"{above}/{name}" for name in sorted(_IGNORE_FILES))
 
@@ -227,7 +227,7 @@ def _list_folder(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _is_exception(path: str, patterns: Iterable[str]) -> bool:
-    """Return whether an exception of an ignore file may include a path."""
+    """Return whether an ignore file's exception may include a path."""
     ends = [pattern.strip("/").rpartition("/")[2] for pattern in patterns]
     return any(fnmatchcase(name, end) for name in path.split("/") for end in ends)
 
@@ -239,7 +239,7 @@ def _is_in(path: str, folders: Sequence[str]) -> bool:
 
 
 def spell_folder(folder: str | os.PathLike[str] | None) -> tuple[str, ...]:
-    """Return the absolute paths of a folder: as it is spelled, and where its links lead."""
+    """Return a folder's absolute paths: as spelled, and where its links lead."""
     if folder is None:
         return ()
     spelled = (os.path.abspath(folder), os.path.realpath(folder))  # noqa: PTH100  links stay

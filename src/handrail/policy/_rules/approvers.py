@@ -1,4 +1,4 @@
-"""Read who may answer the requests of a rule: ``approvers``, ``not_requester``, ``count``."""
+"""Read who may answer a rule's requests: ``approvers``, ``not_requester``, ``count``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from handrail.policy._rules.toml_text import format_value
 
 APPROVER_KEYS = ("approvers", "not_requester", "count")
 MAX_COUNT = 10
-"""Approvals that a rule can require."""
+"""Maximum approvals required by a rule."""
 
 
 def read_approvers(table: Mapping[str, Any]) -> Approvers:
-    """Return who may answer the requests of a rule."""
+    """Return who may answer a rule's requests."""
     names, count = table.get("approvers"), table.get("count", 1)
     not_requester = table.get("not_requester", False)
     if names is not None and not (is_list(names) and names and all(map(_is_name, names))):

@@ -11,7 +11,7 @@ from handrail.policy._rules.errors import InvalidRule
 
 
 def _stays_inside(text: str) -> bool:
-    """Return whether no part of a text, as in ``html:a`` or ``x @ file:a``, is a path that leaves.
+    """Return whether no part, as in ``html:a`` or ``x @ file:a``, is a path leading out.
 
     A URL has such a part.
     """
@@ -21,7 +21,7 @@ def _stays_inside(text: str) -> bool:
 
 
 def _is_inside(text: str) -> bool:
-    """Return whether a text is a path that stays inside its directory, and not a list of options.
+    """Return whether a text is a path inside its directory, and not a list of options.
 
     Many programs read options from the file ``a`` if a word is ``@a``.
     """
@@ -54,21 +54,21 @@ KINDS: dict[str, Callable[[str], bool]] = {
     "revision": _stays_inside,
     "git_format": lambda text: _GIT_VERIFIES.search(text) is None,
 }
-"""The kinds of operands and flag values, each with its test.
+"""Operand and flag value kinds, each with its test.
 
 ``file`` is a ``path`` that cannot be ``-`` or a flag. ``subpath`` contains a folder, so it cannot
 be a subcommand. ``dot_path`` starts with ``./``. ``word`` has no dot, so it cannot name a file with
 a suffix. ``sed_lines`` are lines to print, as ``1,20p``. ``jq_filter`` loads no files. ``revision``
-is a path or a revision of git, as ``@{u}``. ``git_format`` prints no signature, because git would
-run gpg.
+is a path or a git revision, as ``@{u}``. ``git_format`` prints no signature, because git would run
+gpg.
 """
 
 _LETTER_FLAG_CHARS = 2
-"""The length of a single-letter flag."""
+"""Characters in a single-letter flag."""
 
 
 class Flag(NamedTuple):
-    """A flag by its exact name, with the kind of its value.
+    """A flag by its exact name, with its value kind.
 
     ``takes`` is empty (no value), ``:`` (a value) or ``=`` (a value after ``=`` only).
     """
@@ -79,7 +79,7 @@ class Flag(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """A kind of operand, and how often it can occur."""
+    """An operand kind, and how often it can occur."""
 
     kind: str
     least: int
@@ -87,7 +87,7 @@ class Operand(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A word of a command, with its kind."""
+    """A command's word, with its kind."""
 
     kind: str
     text: str
@@ -111,7 +111,7 @@ class Command:
     wide: bool = False
     """Whether ``*`` is its last word: then its consequences still need approval."""
     recursive: tuple[str, ...] = ()
-    """The flags that make it read everything below its paths; ``*`` if it always does."""
+    """Flags making it read everything below its paths, or ``*`` if it always does."""
 
     def read_words(self, argv: Sequence[str]) -> tuple[Word, ...] | None:
         """Return the words after the command's own, each with its kind; None if they differ."""
@@ -123,7 +123,7 @@ class Command:
             return None
 
     def is_recursive(self, argv: Sequence[str]) -> bool:
-        """Return whether the command reads everything below the paths that it names."""
+        """Return whether the command reads everything below the paths it names."""
         return "*" in self.recursive or any(
             flag == word
             or (
@@ -148,8 +148,8 @@ class Command:
     def _ends_flags(self) -> bool:
         """Return whether ``--`` only ends the flags.
 
-        A program that is not known to use getopt may take it for an operand, as xxd does, unless
-        the rule accepts any text.
+        A program not known to use getopt may take it for an operand, as xxd does, unless the rule
+        accepts any text.
         """
         kinds = [operand.kind for operand in self.operands or ()]
         return self.operands is None or (bool(kinds) and self.getopt) or "text" in kinds
@@ -204,14 +204,14 @@ class Command:
     def _takes(self, operand: Operand, word: str) -> bool:
         """Return whether an operand can be this word.
 
-        A program that is not known to use getopt may read a flag in what follows ``--``.
+        A program not known to use getopt may read flags even after ``--``.
         """
         may_be_a_flag = word.startswith("-") and word != "-" and operand.kind != "text"
         return KINDS[operand.kind](word) and (self.getopt or not may_be_a_flag)
 
 
 class _Unlisted(Exception):
-    """A word that the rule does not list."""
+    """A word missing from the rule."""
 
 
 def _check_value(flag: Flag | None, value: str | None) -> Word:

@@ -1,4 +1,4 @@
-"""Problems with rules: the error that stops reading, and the value that reports a file."""
+"""Problems with rules: the error that stops reading, and the value for reporting a file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RuleProblem:
     line: int = 0
     """0 if the problem is about the whole file."""
     outcome: str = ""
-    """What happens because of it, as a phrase before the file: "ignoring"."""
+    """Its outcome, as a phrase before the file: "ignoring"."""
     hint: str = ""
     """What to do, as an instruction."""
 

@@ -1,4 +1,4 @@
-"""Examples: calls that a rule must or must not match, checked when its file is loaded."""
+"""Examples: calls a rule must or must not match, checked when its file is loaded."""
 
 from __future__ import annotations
 

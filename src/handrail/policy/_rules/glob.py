@@ -1,8 +1,8 @@
 """Globs, compiled once. Matching takes time linear in the text, for every pattern.
 
-``*`` and ``?`` match within a segment; ``**`` matches any number of segments. Everything else is
-literal, including brackets and braces. The text between two stars matches at the first possible
-position, without backtracking: a later position never matches more.
+``*`` and ``?`` match within a segment; ``**`` matches any segments. Everything else is literal,
+including brackets and braces. The text between two stars matches at the first possible position,
+without backtracking: a later position never matches more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def name_glob(pattern: str) -> _Match:
 
 @lru_cache(maxsize=4096)
 def path_glob(pattern: str) -> _Match:
-    """Compile a glob over a path of segments between slashes. ``a/**`` matches ``a`` too."""
+    """Compile a glob over a path with segments between slashes. ``a/**`` matches ``a`` too."""
     if not is_glob(pattern):
         return pattern.__eq__
     segments = pattern.split("/")
@@ -39,7 +39,7 @@ def path_glob(pattern: str) -> _Match:
 
 
 def compile_segments(patterns: Iterable[str]) -> _Match:
-    """Compile several globs over one segment, as a test of whether any of them matches."""
+    """Compile several globs over one segment, as a test for any match."""
     regexes = [rf"(?:{_segment_pattern(pattern, '[^/]')})\Z" for pattern in patterns]
     return _matcher("|".join(regexes)) if regexes else lambda _: False
 

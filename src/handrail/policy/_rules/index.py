@@ -1,6 +1,6 @@
-"""Indexes that find the rules that may match a call, without trying every rule.
+"""Indexes for finding rules that may match a call, without trying every rule.
 
-They can return rules that do not match. They never miss one that does.
+They can return rules that do not match. They never miss a matching one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from handrail.policy._shell.wrappers import matches, program_name
 _SUFFIX = re.compile(r"\*\.[^.*?]+")
 _Pair: TypeAlias = tuple[Rule, Touch]
 Candidates: TypeAlias = dict[Rule, list[tuple[Touch, Access]]]
-"""Rules that may match, each with the touches and the accesses that may meet."""
+"""Rules that may match, each with the touches and accesses involved."""
 
 
 class AccessIndex:
-    """Rules by the resources that they name."""
+    """Rules by resource."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._always: list[Rule] = []
@@ -38,7 +38,7 @@ class AccessIndex:
         self._scheme: dict[str, list[_Pair]] = defaultdict(list)
         """By scheme, if nothing else is literal."""
         self._above: dict[str, list[_Pair]] = defaultdict(list)
-        """By every resource above the ones that they name."""
+        """Pairs by every resource above the named ones."""
         for rule in rules:
             if not rule.touches:
                 self._always.append(rule)
@@ -92,11 +92,11 @@ class AccessIndex:
 
 
 class CommandIndex:
-    """Rules by the commands that they name."""
+    """Rules by command."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.restricts = False
-        """Whether any of the rules denies or asks."""
+        """Whether any rule denies or asks."""
         self._allows: dict[tuple[str, ...], list[tuple[Rule, Command]]] = defaultdict(list)
         self._longest = 0
         self._others: dict[str, list[tuple[Rule, Command]]] = defaultdict(list)
@@ -126,7 +126,7 @@ class CommandIndex:
         return candidates
 
     def may_restrict(self, argv: tuple[str, ...]) -> bool:
-        """Return whether a command with an unknown program may be one that a written rule names."""
+        """Return whether a command with an unknown program may match a written rule."""
         return any(
             matches((command.words[0], *argv[1:]), command.words)
             for named in self._others.values()

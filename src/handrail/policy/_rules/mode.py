@@ -1,4 +1,4 @@
-"""Modes: the decision for calls that no rule matches."""
+"""Modes: decisions for calls no rule matches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from handrail.policy._rules.errors import InvalidRule
 
 
 class Mode(IntEnum):
-    """The decision for calls that no rule matches. Ordered from strict to permissive."""
+    """The decision for calls no rule matches. Ordered from strict to permissive."""
 
     PLAN = 1
     """Allow reading; deny every change."""
@@ -19,7 +19,7 @@ class Mode(IntEnum):
     EDITS = 3
     """Allow reading, changes and commands in a sandbox; losing something needs approval."""
     OPEN = 4
-    """Allow everything that no rule and no safeguard stops."""
+    """Allow everything not stopped by a rule or a safeguard."""
 
     def __str__(self) -> str:
         return self.name.lower()
@@ -45,7 +45,7 @@ _TABLE: dict[Mode, dict[Effect, Verdict]] = {
 
 
 def verdict(mode: Mode, effect: Effect) -> Verdict:
-    """Return the decision of a mode for an effect."""
+    """Return a mode's decision for an effect."""
     return _TABLE[mode][effect]
 
 
@@ -61,5 +61,5 @@ def check_available(mode: Mode, ceiling: Mode, *, confined: bool) -> None:
 
 
 def strictest(*modes: Mode | str) -> Mode:
-    """Return the mode that allows least, such as the one for a child process or agent."""
+    """Return the mode allowing least, such as the one for a child process or agent."""
     return min(Mode.of(mode) for mode in modes)

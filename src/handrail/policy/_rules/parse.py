@@ -46,7 +46,7 @@ _MAX_HEADLINE_CHARS = 60
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """The rules and the mode of one file."""
+    """One file's rules and mode."""
 
     rules: tuple[Rule, ...]
     mode: Mode | None = None
@@ -55,9 +55,9 @@ class RuleFile:
 
 
 def parse(text: str, *, file: str, level: Level, check: bool = True) -> RuleFile:
-    """Read the text of a rule file. Raises InvalidRule, with the line, if anything is wrong.
+    """Read a rule file's text. Raises InvalidRule, with the line, if anything is wrong.
 
-    That includes an example that fails, unless ``check`` is False.
+    This includes a failing example, unless ``check`` is False.
     """
     read = _parse_rules(text, file=file, level=level)
     for rule in read.rules if check else ():
@@ -103,7 +103,7 @@ def _check_version(version: object) -> None:
 
 
 def _rule_lines(text: str, tables: object) -> list[int]:
-    """Return the number of the line on which each rule starts."""
+    """Return each rule's first line number."""
     count = len(tables) if is_list(tables) else -1
     starts = [header.start() for header in _HEADER.finditer(text)]
     if len(starts) != count:  # a header inside a string: the text before it is not valid TOML
@@ -157,7 +157,7 @@ def _read_rule(table: Mapping[str, Any], origin: Origin, level: Level) -> Rule:
 
 
 def _check_combination(rule: Rule, table: Mapping[str, Any]) -> None:
-    """Raise InvalidRule if a rule has keys that do not belong together."""
+    """Raise InvalidRule if a rule has conflicting keys."""
     matching = (rule.tools, rule.tags, rule.effects, rule.touches, rule.commands, rule.args)
     if not (any(matching) or rule.line or rule.source):
         raise InvalidRule(
@@ -202,7 +202,7 @@ def _headline(rule: Rule, table: Mapping[str, Any]) -> str:
 
 
 def _read_touches(texts: Iterable[str], decide: Verdict) -> Iterator[Touch]:
-    """Read the accesses of a rule. One that restricts writes restricts what destroys too."""
+    """Read a rule's accesses. Restricting writes restricts destroying too."""
     for touch in map(parse_touch, texts):
         widens = decide != "allow" and WRITE in touch.verbs
         yield replace(touch, verbs=touch.verbs | {DESTROY}) if widens else touch
@@ -243,7 +243,7 @@ def _is_wide(words: tuple[str, ...]) -> bool:
 
 
 def _read_words(given: Any, decide: Verdict) -> list[tuple[str, ...]]:
-    """Read commands: a string that is split at whitespace, or a list of words."""
+    """Read commands: a string split at whitespace, or a list with its words."""
     several = [given] if isinstance(given, str) else given
     if not is_list(several):
         raise InvalidRule("command must be a string or a list of strings")

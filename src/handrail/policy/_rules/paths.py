@@ -14,7 +14,7 @@ if sys.platform != "win32":
 
 @dataclass(frozen=True, slots=True)
 class RulePaths:
-    """The files that ``load`` reads. A path that is None or does not exist has no rules."""
+    """The files ``load`` reads. A path that is None or does not exist has no rules."""
 
     managed: Path | None = None
     """System rules, written by an administrator."""
@@ -25,9 +25,9 @@ class RulePaths:
     remembered: Path | None = None
     """The user's remembered approvals for this workspace."""
     trust: Path | None = None
-    """The file that records which workspace files the user trusts."""
+    """The file recording which workspace files the user trusts."""
     workspace: Path | None = None
-    """The folder that commands start in. What git's settings name in it is protected."""
+    """The folder where commands start. Anything git's settings name in it is protected."""
 
     @classmethod
     def of(cls, workspace: Path | str, *, config: Path | str | None = None) -> RulePaths:

@@ -10,7 +10,7 @@ from handrail.policy._rules.errors import InvalidRule
 
 
 def compile_regex(pattern: str) -> Callable[[str], bool]:
-    """Return a test of a whole text that takes time linear in the text, for every pattern."""
+    """Return a test for whole texts in linear time, for every pattern."""
     try:
         re2: Any = import_module("re2")  # an extra, and without types
     except ImportError:

@@ -1,4 +1,4 @@
-"""Rules: data that allows, asks for or denies the calls that it matches."""
+"""Rules: data allowing, asking for or denying the calls they match."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from handrail.policy._shell.words import GLOB
 from handrail.policy._shell.wrappers import may_expand
 
 REMEMBERED_PREFIX = "remembered-"
-"""The start of the ids of remembered approvals."""
+"""Id prefix for remembered approvals."""
 STRENGTH: dict[Verdict, int] = {"deny": 0, "ask": 1, "allow": 2}
 """Verdicts by strength, the strongest first."""
 
@@ -39,7 +39,7 @@ _STARTS_LITERALLY = re.compile(r"[^*?\[]{3}")
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """An entry of ``access`` in a rule: verbs, and a glob over resources."""
+    """An ``access`` entry in a rule: verbs, and a glob over resources."""
 
     verbs: frozenset[Effect]
     pattern: str
@@ -57,7 +57,7 @@ class Touch:
         object.__setattr__(self, "name", _only_name(self.pattern))
 
     def covers(self, access: Access) -> bool:
-        """Return whether an allow covers all of an access.
+        """Return whether an allow covers an access completely.
 
         A glob inside the workspace never covers a resource outside it.
         """
@@ -70,7 +70,7 @@ class Touch:
         return access.verb in self.verbs and self.fits(access.resource)
 
     def may_meet(self, access: Access) -> bool:
-        """Return whether an access is so wide that it may include a match."""
+        """Return whether an access is so wide it may include a match."""
         if access.verb not in self.verbs or self.pattern == "*":
             return False
         above = whole_scheme(access.resource)
@@ -79,9 +79,9 @@ class Touch:
         return self.fixed.startswith(f"{access.resource}/") and not self.fits(access.resource)
 
     def may_name(self, word: str) -> bool:
-        """Return whether a pattern of a shell, such as ``.e*``, may be a name that this is about.
+        """Return whether a shell pattern, such as ``.e*``, may be a name this is about.
 
-        The file need not exist. So a pattern counts that starts with a dot, or with three letters.
+        The file need not exist. So a pattern counts if it starts with a dot, or with three letters.
         """
         return bool(self.name) and any(
             (part.startswith(".") or _STARTS_LITERALLY.match(part)) and may_expand(part, self.name)
@@ -90,7 +90,7 @@ class Touch:
         )
 
     def reaches(self, folder: str) -> bool:
-        """Return whether something in or below a folder of the workspace may match."""
+        """Return whether something in or below a workspace folder may match."""
         if not self.pattern.startswith(("file:", "*")):
             return False
         here = Access(Effect.READ, f"file:{folder}").resource
@@ -122,9 +122,9 @@ def _resource_glob(pattern: str) -> Callable[[str], bool]:
 
 
 def whole_scheme(resource: str) -> str:
-    """Return the scheme that a resource includes all of, or ``*``. Empty for anything narrower.
+    """Return the scheme completely included in a resource, or ``*``. Empty for anything narrower.
 
-    A path of nothing but ``..`` includes the workspace too.
+    A path made only from ``..`` includes the workspace too.
     """
     scheme, colon, path = resource.partition(":")
     if not colon:
@@ -159,12 +159,12 @@ class Example:
 
 
 Condition = Callable[[Any], bool]
-"""Whether the value of an argument matches."""
+"""Whether an argument's value matches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rule:
-    """One rule. Every key that it has must match; of several values of one key, one is enough."""
+    """One rule. Every key it has must match. For a key with several values, one is enough."""
 
     decide: Verdict
     origin: Origin
@@ -178,7 +178,7 @@ class Rule:
     line: str = ""
     """For an allow: a whole shell command, character for character."""
     sandboxed: bool = False
-    """For an allow: whether it applies only to commands that run in a sandbox."""
+    """For an allow: whether it applies only to commands in a sandbox."""
     args: Mapping[str, Condition] = field(default_factory=dict[str, Condition])
     expires: datetime | None = None
     once: bool = False
@@ -188,7 +188,7 @@ class Rule:
     text: str = ""
     """The rule as TOML, without its examples. Also tells two rules apart."""
     source: SourceMatch = field(default_factory=SourceMatch)
-    """For an ask or a deny: who must have named the values of the call."""
+    """For an ask or a deny: who must have named the call's values."""
     review: bool = False
     """For an ask: whether a second model may answer: see ``approvals.reviewed_by``."""
     examples: tuple[tuple[Example, bool], ...] = ()
@@ -203,7 +203,7 @@ class Rule:
         return not self.tools or any(name_glob(name)(tool) for name in self.tools)
 
     def concerns(self, spec: Spec) -> bool:
-        """Return whether the rule can match calls of this tool."""
+        """Return whether the rule can match this tool's calls."""
         return (
             self.names(spec.name)
             and (not self.tags or bool(self.tags & spec.tags))
@@ -211,7 +211,7 @@ class Rule:
         )
 
     def fits(self, args: Mapping[str, Any]) -> bool:
-        """Return whether the arguments meet the conditions of the rule."""
+        """Return whether the arguments meet the rule's conditions."""
         return all(
             (value := find_argument(args, name)) is not None and test(value)
             for name, test in self.args.items()
@@ -230,7 +230,7 @@ class Rule:
 
     @property
     def rank(self) -> tuple[int, int, str, str]:
-        """The sort key that picks the deciding rule, independent of the order in files."""
+        """The sort key for picking the deciding rule, independent from the order in files."""
         return (STRENGTH[self.decide], self.level, self.origin.rule, self.text)
 
 

@@ -1,7 +1,7 @@
 """A shell command, read in two ways: strictly, for allow rules; roughly, for deny and ask rules.
 
-Neither reading is a security boundary; the sandbox is. A command that cannot be read strictly is
-never allowed by a rule.
+Neither reading is a security boundary; the sandbox is. No rule allows a command unless it can be
+read strictly.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from handrail.policy._shell.wrappers import runs_its_input, runs_text, unwrap
 MAX_COMMAND_CHARS = 10_000
 MAX_SIMPLE_COMMANDS = 50
 MAX_PIPES = 500
-"""Of an incomplete pipeline, the grammar takes quadratic time, in which no other thread runs."""
+"""An incomplete pipeline takes the grammar quadratic time, in which no other thread runs."""
 MAX_POSSIBLE_COMMANDS = 2_000
 MAX_POSSIBLE_WORDS = 60_000
-"""Of all possible commands: programs inside programs have the words of each other."""
+"""Limit over all possible commands: nested programs share words."""
 MAX_COMPUTED_COMMANDS = 200
 """Commands such as ``$x push``: each may be any program."""
 COMPUTED = re.compile(r"[$`]")
-"""A part of a word that a shell replaces by what it computes."""
+"""A computed part in a word."""
 _NO_PATHS = ("text", "number", "sed_lines", "jq_filter", "git_format")
-"""Kinds of words that name no path."""
+"""Word kinds that name no path."""
 _INSTALLED = re.compile(
     r"(?:[\w.-]+/)*(?:(?:\.venv|venv|\.env|env)/bin|node_modules/\.bin)/([\w.-]+)"
 )
-"""A program that the project has installed, by its path."""
+"""A program installed by the project, by its path."""
 _KNOWN = re.compile(
     r"(?P<temporary>\$\{?TMPDIR\b\}?)|(?P<home>\$\{?HOME\b\}?(?=/[\w.]))"
     r"|(?P<here>\$\{?PWD\b\}?|\$\(\s*(?:pwd|git rev-parse --show-toplevel)\s*\)|`pwd`)"
@@ -58,7 +58,7 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*+)|\{([A-Za-z_]\w*+)\})")
 _SETS_KNOWN = re.compile(r"\b(?:TMPDIR|HOME|PWD)=|\bmktemp\s*\(\)")
 _QUOTED = re.compile(r"""(['"])([^'"\s]+)\1""")
 _JOINT = re.compile(r"(?<=[\w ./:~-])(['\"])[ \t]*+[+.][ \t]*+\1")
-"""Two strings of code that are joined."""
+"""Two joined code strings."""
 Usable: TypeAlias = Callable[[Rule], bool]
 """Whether a rule applies to this call, now."""
 
@@ -71,26 +71,26 @@ class ShellCommand:
     simple: tuple[SimpleCommand, ...] | None
     """Its simple commands, if bash, dash and zsh certainly agree on them; else None."""
     possible: tuple[tuple[str, ...], ...]
-    """Every command that it may run."""
+    """Every command it may run."""
     files: tuple[str, ...]
-    """Every file that it may redirect to or from."""
+    """Every file it may redirect to or from."""
     emptied: tuple[str, ...] = ()
-    """Files that it may overwrite with nothing."""
+    """Files it may overwrite with nothing."""
     created: tuple[str, ...] = ()
-    """Files that it overwrites with the output of a command."""
+    """Files it overwrites with a command's output."""
     arguments: frozenset[tuple[str, ...]] = frozenset()
-    """Those of the possible commands that start with an argument of another program."""
+    """Possible commands starting with another program's argument."""
     unread: bool = False
     """Whether a shell runs what another program prints."""
     globs: tuple[str, ...] = ()
-    """Words that the shell replaces by the names of files."""
+    """Words replaced by file names in the shell."""
     paths: frozenset[str] = frozenset()
-    """Words that could name a branch, and name a file or a folder of the workspace instead."""
+    """Words that could name a branch, and name a workspace file or folder instead."""
     unreadable: str = ""
-    """Why the text is too big to be read, so that nothing is known of it; else empty."""
+    """Why the text is too big to read, leaving the command unknown, or ""."""
 
     def __hash__(self) -> int:
-        return hash(self.text)  # that of every word would take long
+        return hash(self.text)  # hashing every word would take long
 
     def seen_from(self, folders: Sequence[str]) -> ShellCommand:
         """Return the command with paths in one of these folders relative to it.
@@ -134,7 +134,7 @@ class ShellCommand:
 
 @lru_cache(maxsize=256)
 def read_shell_command(text: str) -> ShellCommand:
-    """Read a shell command. One that is too big is not read at all."""
+    """Read a shell command, unless it is too big."""
     if unreadable := _describe_size(text):
         return ShellCommand(text, None, (), (), unreadable=unreadable)
     simple = lex(text)
@@ -193,7 +193,7 @@ def _describe_excess(counted: Iterable[tuple[int, int, str]]) -> str:
 
 
 def read_known_values(text: str) -> ShellCommand:
-    """Read a shell command with the values that some variables and substitutions have.
+    """Read a shell command with the known values of some variables and substitutions.
 
     It says more about what a command may touch, but a rule cannot allow a command by it.
     """
@@ -210,19 +210,19 @@ def read_known_values(text: str) -> ShellCommand:
 
 @lru_cache(maxsize=8)
 def join_literals(text: str) -> str:
-    """Return program text in which strings that are added to each other are one."""
+    """Return program text with added strings joined into one."""
     return _JOINT.sub("", text)
 
 
 def find_strings_in_code(command: ShellCommand) -> set[str]:
-    """Return the strings in program text that a command has, as in ``python -c``."""
+    """Return strings in a command's program text, as in ``python -c``."""
     if not any(runs_text(argv) for argv in command.possible if argv not in command.arguments):
         return set()
     return {text for _, text in _QUOTED.findall(join_literals(command.text))}
 
 
 def _shorten(word: str, folders: Sequence[str], *, home: bool) -> str:
-    """Return a path, or a setting with one, relative to the folder that it is in.
+    """Return a path, or a setting with one, relative to its folder.
 
     With ``home``, a tilde may be a home folder.
     """
@@ -258,7 +258,7 @@ def paths_in(word: str, folder: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class MatchedCommand:
-    """A simple command, the folder that it runs in, and the rule that allows it."""
+    """A simple command, its working folder, and the rule allowing it."""
 
     argv: tuple[str, ...]
     folder: str
@@ -269,7 +269,7 @@ class MatchedCommand:
 
     @property
     def paths(self) -> Iterator[str]:
-        """The paths that it may name: every word except those of a kind that names no path.
+        """The paths it may name: every word except kinds that name no path.
 
         Each is given as if a preceding ``cd`` had succeeded, and as if it had failed.
         """
@@ -282,7 +282,7 @@ class MatchedCommand:
 def match_commands(
     commands: tuple[SimpleCommand, ...], rules: CommandIndex, usable: Usable
 ) -> tuple[MatchedCommand, ...]:
-    """Return simple commands, each with a usable rule that allows it, if there is one."""
+    """Return simple commands, each with a usable rule allowing it, if any."""
     folder, matched = "", list[MatchedCommand]()
     for simple in commands:
         matched.append(_match_command(simple.argv, folder, rules, usable))
@@ -319,7 +319,7 @@ def _match_command(
     installed = _INSTALLED.fullmatch(argv[0])
     if found.rule is None and installed is not None and ".." not in argv[0]:
         same = _match_command((installed[1], *argv[1:]), folder, rules, usable)
-        # Reading is allowed to programs of the system, not to files of the workspace.
+        # Only system programs may read, not workspace files.
         if same.command is not None and not same.command.read_only:
             found = replace(same, argv=argv)
     return found

@@ -1,4 +1,4 @@
-"""Rules about sources: who named the values of a call, and what its run has read before."""
+"""Rules about sources: who named a call's values, and what its run has read before."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from handrail._support import is_list
 from handrail.policy._rules.errors import InvalidRule
 from handrail.sources import SourceKind, ValueSource
 
-SourceRules: TypeAlias = bool | Literal["strict"]
-"""Whether the ready rules about sources apply, and how strict they are about addresses."""
+SourceRules: TypeAlias = bool | Literal["strict", "unattended"]
+"""Whether the ready rules about sources apply. Strict ones also ask about addresses that were read;
+those for unattended runs also ask before anything leaves after private data was read."""
 SourceTest: TypeAlias = SourceKind | Literal["", "none"]
 After: TypeAlias = Literal["read", "private"]
 
 
 class Touches(Protocol):
-    """An entry of ``access`` in a rule."""
+    """An ``access`` entry in a rule."""
 
     def meets(self, access: Access, /) -> bool:
         """Return whether it is about an access."""
@@ -33,9 +34,9 @@ class SourceMatch:
     """A rule's condition on sources."""
 
     kind: SourceTest = ""
-    """The best source that matches; ``none`` for a call that names nothing; empty for any."""
+    """The best matching source, ``none`` for a call that names nothing, or "" for any."""
     links: bool = False
-    """Whether it is about links in texts, instead of destinations."""
+    """Whether it is about links in texts, not destinations."""
     after: frozenset[After] = frozenset()
     """What the run must have read before."""
 
@@ -43,7 +44,7 @@ class SourceMatch:
         return bool(self.kind or self.after)
 
     def find(self, sources: Iterable[ValueSource], touches: Sequence[Touches]) -> list[ValueSource]:
-        """Return the sources that match; with touches, only those among them."""
+        """Return matching sources. With touches, only those among them."""
         if self.kind in ("", "none"):
             return []
         kind: Any = self.kind
@@ -68,10 +69,10 @@ def read_source_match(table: Mapping[str, Any]) -> SourceMatch:
 
 def read_source_rules(value: object) -> SourceRules:
     """Read a rule file's key ``sources``."""
-    if value == "strict":
-        return "strict"
+    if value == "strict" or value == "unattended":  # noqa: PLR1714  so that checkers know them
+        return value
     if not isinstance(value, bool):
-        raise InvalidRule("sources must be true, false or 'strict'")
+        raise InvalidRule("sources must be true, false, 'strict' or 'unattended'")
     return value
 
 
@@ -96,5 +97,5 @@ def drop_workspace_files(
 
 
 def _is_outside(path: str) -> bool:
-    """Return whether a path may lead out of the workspace."""
+    """Return whether a path may lead outside the workspace."""
     return path.startswith(("/", "~")) or ".." in path.split("/")

@@ -1,4 +1,4 @@
-"""Rules as TOML text, for rules that handrail writes: remembered and imported ones."""
+"""Rules as TOML text, for rules written by handrail: remembered and imported ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from handrail._support import is_list, is_table
 
 
 def rules_text(tables: Iterable[Mapping[str, Any]]) -> str:
-    """Return rule tables as the text of a file."""
+    """Return rule tables as file text."""
     return "\n".join(map(rule_text, tables))
 
 

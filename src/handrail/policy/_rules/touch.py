@@ -1,4 +1,4 @@
-"""Reads the accesses that a rule is about."""
+"""Reads a rule's accesses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from handrail.policy._rules.rule import Touch
 
 
 def parse_touch(text: str) -> Touch:
-    """Read an access of a rule: ``write file:src/**``, ``read|write net:*``, ``* db:**``."""
+    """Read a rule's access: ``write file:src/**``, ``read|write net:*``, ``* db:**``."""
     verbs, _, resource = text.strip().partition(" ")
     if not resource:
         raise InvalidRule(
@@ -25,7 +25,7 @@ def parse_touch(text: str) -> Touch:
 
 
 def _with_plain_host(resource: str) -> str:
-    """Return a resource with its host in lower case, as the accesses of calls have it."""
+    """Return a resource with its host in lower case, as in call accesses."""
     if not resource.startswith("net:"):
         return resource
     host, slash, path = resource.removeprefix("net:").partition("/")

@@ -1,1 +1,1 @@
-"""Find the commands in the text of a shell command."""
+"""Find commands in a shell command's text."""

@@ -1,4 +1,4 @@
-"""Finds the shell commands in the words that a text editor runs, as in ``vim -c '!git push'``."""
+"""Finds shell commands in a text editor's words, as in ``vim -c '!git push'``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CALL = re.compile(
 
 
 def commands_in_editor(argv: tuple[str, ...]) -> Iterator[str]:
-    """Yield the texts that an editor passes to a shell."""
+    """Yield texts an editor passes to a shell."""
     for word in argv[1:]:
         found = _SHELL.search(word)
         if found is not None:

@@ -27,7 +27,7 @@ _PLAIN = frozenset(
 
 
 class _Node(Protocol):
-    """The attributes of a node that are used here."""
+    """Used node attributes."""
 
     @property
     def type(self) -> str: ...
@@ -52,7 +52,7 @@ def agrees(text: str, simples: tuple[SimpleCommand, ...]) -> bool | None:
 
 
 def grammar_commands(text: str) -> tuple[tuple[str, ...], ...]:
-    """Return the commands that the grammar finds in any text, with expansions unchanged."""
+    """Return the commands the grammar finds in any text, with expansions unchanged."""
     root = _root(text)
     return () if root is None else tuple(_commands(_walk(root)))
 
@@ -82,7 +82,7 @@ def _parse() -> Callable[[bytes], _Node] | None:
 
 
 def _walk(root: _Node) -> Iterator[_Node]:
-    """Yield every node in the order of the text. Not recursive: a tree can be very deep."""
+    """Yield every node in text order. Not recursive: a tree can be very deep."""
     waiting = [root]
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,4 @@
-"""Find every command that a shell command could run, according to its text: for deny and ask rules.
+"""Find every command a shell command could run, by its text: for deny and ask rules.
 
 This reader continues where the strict one gives up. It reads through quotes, substitutions and
 wrappers, and treats unknown values as empty. Text with unbalanced quotes or brackets is read a
@@ -28,70 +28,70 @@ from handrail.policy._shell.wrappers import (
 _MAX_LEVELS = 8
 """Commands nested in commands, as in ``sh -c 'sh -c ...'``."""
 _MAX_INNER_CHARS = 8_000
-"""Characters of nested commands. If there are more, the text is read without regard to quotes."""
+"""Limit on nested commands. Beyond it, quotes in the text are ignored."""
 _REPEATING = frozenset("echo printf cat tee head tail grep yes".split())
-"""Programs that print nothing but their words and their input."""
+"""Programs that only print their arguments and input."""
 _BLIND = str.maketrans(dict.fromkeys("'\"`(){}#<", "\n") | {"\\": ""})
 
 
 def possible_commands(text: str) -> tuple[tuple[str, ...], ...]:
-    """Return every command that the text could run, with and without wrappers, in order."""
+    """Return every command the text could run, with and without wrappers, in order."""
     return tuple(_explore(text).commands)
 
 
 def possible_redirects(text: str) -> tuple[str, ...]:
-    """Return every file that the text could open with a redirection, in order."""
+    """Return every file the text could open with a redirection, in order."""
     return tuple(dict.fromkeys(_explore(text).targets))
 
 
 def certain_arguments(text: str) -> frozenset[tuple[str, ...]]:
-    """Return the commands that start with an argument of another program, as in ``nice a b``."""
+    """Return the commands starting with another program's argument, as in ``nice a b``."""
     findings = _explore(text)
     return frozenset(one for one in findings.arguments if one not in findings.programs)
 
 
 def runs_unread_text(text: str) -> bool:
-    """Return whether a shell runs what a program prints that does more than repeat text.
+    """Return whether a shell runs output from a program that does more than repeat text.
 
-    It may be the text of commands, or the name of a program.
+    It may be command text, or a program's name.
     """
     return _explore(text).unread
 
 
 def emptied_files(text: str) -> tuple[str, ...]:
-    """Return the files that the text may overwrite with nothing, as ``: > file`` does."""
+    """Return the files the text may overwrite with nothing, as ``: > file`` does."""
     return tuple(dict.fromkeys(_explore(text).emptied))
 
 
 def created_files(text: str) -> tuple[str, ...]:
-    """Return the files that the text overwrites with the output of a command."""
+    """Return the files the text overwrites with a command's output."""
     return tuple(dict.fromkeys(_explore(text).created))
 
 
 def glob_words(text: str) -> tuple[str, ...]:
-    """Return the words that the shell replaces by the names of files."""
+    """Return the words replaced by file names in the shell."""
     return tuple(dict.fromkeys(_explore(text).globs))
 
 
 class ReadLine(NamedTuple):
-    """A shell line, read with the values of its environment variables."""
+    """A shell line, read with its environment variables' values."""
 
     commands: tuple[tuple[str, ...], ...]
-    """Every command that it could run, with and without wrappers."""
+    """Every command it could run, with and without wrappers."""
     programs: frozenset[tuple[str, ...]]
     """The commands whose first word can be a program."""
     inputs: tuple[str, ...]
-    """Files that redirections read."""
+    """Files read by redirections."""
     assigned: Mapping[str, tuple[str, ...]]
-    """Values of the variables that it sets."""
+    """Values of variables it sets."""
     unknown: str
     """Why it may run other commands; empty if it cannot."""
 
 
 def read_line(text: str, variables: Mapping[str, str]) -> ReadLine:
-    """Read a line that runs with these environment variables.
+    """Read a line running with these environment variables.
 
-    A variable that the line sets has no known value: which assignment counts depends on the run.
+    A variable set by the line has no known value: that assignment counts depends on the run.
     """
     values = _Environment(variables)
     findings = _explore_with(text, _Findings(shell_only=True, values=values))
@@ -108,7 +108,7 @@ def read_line(text: str, variables: Mapping[str, str]) -> ReadLine:
 
 
 def started_commands(text: str, variables: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """Yield the commands of a shell text and of its substitutions, with their wrappers."""
+    """Yield commands from a shell text and its substitutions, with their wrappers."""
     waiting = deque([text])
     while waiting:
         scanner = CommandScanner(waiting.popleft(), _Environment(variables))
@@ -118,7 +118,7 @@ def started_commands(text: str, variables: Mapping[str, str]) -> Iterator[tuple[
 
 
 class _Environment(dict[str, str]):
-    """Values of environment variables. Assignments are recorded and change none."""
+    """Environment variable values. Assignments are recorded and change none."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         super().__init__(values)
@@ -135,7 +135,7 @@ class _Findings:
 
     commands: dict[tuple[str, ...], None] = field(default_factory=dict[tuple[str, ...], None])
     programs: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
-    """Commands that start with a word that can be a program."""
+    """Commands whose first word can be a program."""
     arguments: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     unread: bool = False
     targets: list[str] = field(default_factory=list[str])
@@ -145,7 +145,7 @@ class _Findings:
     inputs: list[str] = field(default_factory=list[str])
     unknown: str = ""
     shell_only: bool = False
-    """Whether programs of other interpreters are not read as if they were a shell's."""
+    """Whether other interpreters' programs are not read as shell programs."""
     values: dict[str, str] = field(default_factory=lambda: {"IFS": " "})
 
 
@@ -218,7 +218,7 @@ def _read(text: str, findings: _Findings) -> Iterator[str]:
 
 
 def _read_by_shell(argv: tuple[str, ...], inner: InnerCommands) -> list[str]:
-    """Return the nested texts, without the programs of other interpreters."""
+    """Return nested texts without other interpreters' programs."""
     others = frozenset[str]().union(*map(program_texts, (argv, *inner.commands)))
     return [text for text in inner.nested if text not in others]
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from handrail.policy._shell.words import GLOB, WordReader, spellings, strip_marks, strip_quotes
 
 _MAX_VALUE_CHARS = 256
-"""Characters of a variable's value, which can double with every assignment."""
+"""Limit on a variable's value, which can double with every assignment."""
 _MAX_SPLITS = 2
-"""Readings of one command, if shells disagree on where it starts."""
+"""Readings per command, if shells disagree on where it starts."""
 
 _SPACES = re.compile(r"[ \t]*")
 _OPERATOR = re.compile(r"\|\||&&|\|&|[\n;|&]")
@@ -35,7 +35,7 @@ _LOCATED = re.compile(
     r"|uv|conda|xcrun|mktemp|go env|bundle|rustup|echo [\w ./-]+[)`]|printf '?%s'? [\w./-]+[)`])"
     r"[^|;&]*(?:\|\|[^|;&]*)*"
 )
-"""Substitutions whose output is the path of a program, or that can be read."""
+"""Readable substitutions, or ones whose output is a program's path."""
 _QUOTED = re.compile(r"""'[^']*+'|"(?:[^"\\]|\\.)*+"|\\.""", re.DOTALL)
 _SUBSTITUTED = re.compile(r"\$\(|`")
 _CUT = re.compile(r"\$\{(?:!|\w+(?:\[[^]]{0,99}\])?(?:[/^,#%@~]|:[\s\d(\-$]*\d))")
@@ -44,20 +44,20 @@ _USED = re.compile(r"\$\{?(\w+)")
 _TRANSPARENT = frozenset(
     "sudo doas command exec builtin nohup time nice setsid -exec -execdir -ok xargs".split()
 )
-"""Words that are followed by the name of a program."""
+"""Words followed by a program's name."""
 _OPENING = frozenset("if then else elif do while until ! { } fi done esac in always".split())
 _CLOSING = frozenset("fi done esac".split())
 _LOOPS = frozenset("for select foreach".split())
 _DECLARING = frozenset("export declare local readonly typeset".split())
 _SILENT = frozenset(": true echo printf cat".split())
-"""Programs that print nothing, or only their arguments."""
+"""Programs printing nothing, or only their arguments."""
 _BLANK = frozenset(["''", '""', "/dev/null"])
-"""Arguments that make these programs print nothing."""
+"""Arguments making these programs print nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedCommand:
-    """A command, and whether it reads the output of another one."""
+    """A command, and whether it reads another one's output."""
 
     argv: tuple[str, ...]
     piped: bool
@@ -76,7 +76,7 @@ class _Heredoc:
 
 @dataclass(slots=True)
 class _Frame:
-    """The whole text or one substitution in it, with the command that is being read."""
+    """The whole text or one substitution in it, with the current command."""
 
     nested: bool = False
     arithmetic: int = 0
@@ -87,9 +87,9 @@ class _Frame:
     """Positions where dash ends a command and bash does not."""
     piped: bool = False
     blank: bool = True
-    """Whether nothing was read that the command could print."""
+    """Whether nothing read so far could be printed by the command."""
     replaced: list[str] = field(default_factory=list[str])
-    """Files that the command overwrites with its output."""
+    """Files the command overwrites with its output."""
     opened: list[str] = field(default_factory=list[str])
     heredocs: list[_Heredoc] = field(default_factory=list[_Heredoc])
 
@@ -101,23 +101,23 @@ class CommandScanner(WordReader):
         super().__init__(text, values)
         self.scanned: list[ScannedCommand] = []
         self.targets: list[str] = []
-        """The files of redirections."""
+        """Redirection files."""
         self.inputs: list[str] = []
-        """Those of them that are read."""
+        """Redirection files that are read."""
         self.emptied: list[str] = []
-        """Files that are overwritten with nothing, as by ``: > file``."""
+        """Files overwritten with nothing, as by ``: > file``."""
         self.created: list[str] = []
-        """Files that are overwritten with the output of a command."""
+        """Files overwritten with a command's output."""
         self.naming: list[ScannedCommand] = []
-        """Commands whose output is the name of another command."""
+        """Commands whose output names another command."""
         self.bodies: list[str] = []
-        """The bodies of heredocs: data, unless a command runs it."""
+        """Heredoc bodies: data, unless a command runs it."""
         self.globs: list[str] = []
-        """Words with a pattern that the shell replaces by the names of files."""
+        """Words with a pattern replaced by file names in the shell."""
         self.hidden = False
-        """Whether the name of a program is computed in a way that cannot be followed."""
+        """Whether a program's name is computed in an unknown way."""
         self._computed: set[str] = set()
-        """Variables with the output of a command that does not only locate a program."""
+        """Variables with output from a command that does not only locate a program."""
         self._pending: list[_Heredoc] = []
 
     def read(self) -> None:
@@ -126,7 +126,7 @@ class CommandScanner(WordReader):
 
     @property
     def feeds(self) -> bool:
-        """Whether one command may run the output of another one."""
+        """Whether one command may run another one's output."""
         return bool(self.bodies or self.targets) or any(command.piped for command in self.scanned)
 
     def commands(self) -> None:
@@ -217,7 +217,7 @@ class CommandScanner(WordReader):
 
     @cached_property
     def _called(self) -> set[str]:
-        """The variables used as the name of a command."""
+        """Variables used as a command's name."""
         return set(_CALLED.findall(self.text))
 
     def _assigns(self, word: str) -> bool:
@@ -238,7 +238,7 @@ class CommandScanner(WordReader):
         word = self._whole_word()
         raw = self.text[start : self.at]
         self._note_glob(raw, word)
-        named_by = frame.words[-1:]  # `in` opens a list of words, not a command
+        named_by = frame.words[-1:]  # `in` opens a word list, not a command
         self.hidden |= self._hides_name(raw, [] if first and named_by != ["in"] else named_by)
         if first and raw.startswith(("$(", '"$(')):
             self.naming += self.scanned[inner:]
@@ -260,12 +260,12 @@ class CommandScanner(WordReader):
         frame.words.append(word)
 
     def _note_glob(self, raw: str, word: str) -> None:
-        """Note a word with a pattern outside of quotes."""
+        """Note a word with a pattern outside quotes."""
         if GLOB.search(raw) and GLOB.search(_QUOTED.sub("", raw)):
             self.globs += [path for words in spellings([word]) for path in words]
 
     def _hides_name(self, raw: str, before: list[str]) -> bool:
-        """Return whether a word is the name of a program, and cannot be known."""
+        """Return whether a word is an unknown program name."""
         assigned = _ASSIGNMENT.match(raw)
         if assigned is not None:
             if _is_computed(assigned[3]):
@@ -320,7 +320,7 @@ class CommandScanner(WordReader):
         self._pending.append(heredoc)
 
     def _body(self, heredoc: _Heredoc) -> None:
-        """Skip the body of a heredoc. If it may not be one, read it as commands."""
+        """Skip a heredoc's body. If it may not be one, read it as commands."""
         self._pending = [other for other in self._pending if other is not heredoc]
         start = line = self.at
         while heredoc.certain and not self.doubtful and line <= len(self.text):
@@ -345,12 +345,12 @@ class CommandScanner(WordReader):
         self.targets += scanner.targets
         self.inputs += scanner.inputs
         self.unknown = self.unknown or scanner.unknown
-        if scanner.doubtful or "\\\n" in body:  # a continued line may hide the end of the body
+        if scanner.doubtful or "\\\n" in body:  # a continued line may hide the body's end
             self.nested.append(body)
 
 
 def _is_computed(raw: str) -> bool:
-    """Return whether a word has the output of a command that does not only locate a program."""
+    """Return whether a word has output from a command that does not only locate a program."""
     plain = raw.lstrip('"')
     return _SUBSTITUTED.search(raw) is not None and not (
         plain.startswith("$((") or _LOCATED.fullmatch(plain)

@@ -1,4 +1,4 @@
-"""Finds the commands that a script of ``sed`` runs: those of ``e``, and of ``s///e``."""
+"""Finds commands run by a ``sed`` script: those in ``e``, and in ``s///e``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCRIPT_FLAGS = ("-e", "--expression=")
 
 
 def scripts_of(argv: Sequence[str]) -> Iterator[str]:
-    """Yield the words of a ``sed`` command that are scripts."""
+    """Yield the script words in a ``sed`` command."""
     named, before = False, ""
     for word in argv[1:]:
         if _SCRIPT_FLAG.fullmatch(before):
@@ -30,7 +30,7 @@ def scripts_of(argv: Sequence[str]) -> Iterator[str]:
 
 
 def commands_in_script(script: str) -> Iterator[str]:
-    """Yield the commands that a script of ``sed`` may run; empty for one that it reads."""
+    """Yield commands a ``sed`` script may run, or "" for one it reads."""
     at, size = 0, len(script)
     while at < size:
         at = _skip_addresses(script, at)

@@ -1,8 +1,7 @@
 """Split a shell command into simple commands, if bash, dash and zsh certainly agree on them.
 
-The result is exactly what each of the three shells would run, argument for argument. A command is
-read completely or not at all. Much of the language is missing on purpose: a reader that knows more
-syntax can be wrong about more.
+The result is exactly what each shell would run, argument for argument. A command is read completely
+or not at all. Much syntax is missing on purpose: a reader that knows more can be wrong about more.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _HIDDEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U00011070-\U0001107f\U00013430-\U00013455\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
 )
-"""Invisible characters that Unicode classifies as letters, marks or symbols."""
+"""Invisible characters classified by Unicode as letters, marks or symbols."""
 
 _SYNTAX = frozenset(
     """
@@ -50,16 +49,16 @@ _SYNTAX = frozenset(
     alias unalias set setopt unsetopt shopt emulate enable disable
     """.split()
 )
-"""Names that a shell reads as syntax, or after which it parses the rest differently.
+"""Names a shell reads as syntax, or after which it parses the rest differently.
 
-Quoted names are excluded too: a shell would look for a program with that name.
+Quoted names are excluded too: a shell would look for a program with this name.
 """
 
 _STATEFUL = frozenset(
     "cd chdir pushd popd read exit return exec eval . source unset trap umask ulimit builtin"
     " command".split()
 )
-"""Builtins that change the shell itself: at the end of a pipe, they do so only in zsh."""
+"""Builtins changing the shell itself: at the end of a pipe, they do so only in zsh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class SimpleCommand:
     """One simple command, and the operator before it."""
 
     argv: tuple[str, ...]
-    """The name and the arguments that the program receives."""
+    """The program's name and arguments."""
     operator: str = ""
     """``&&``, ``||``, ``;``, ``|`` or a newline; empty for the first command."""
     start: int = field(default=0, compare=False, repr=False)
@@ -76,7 +75,7 @@ class SimpleCommand:
 
     @property
     def piped(self) -> bool:
-        """Whether it reads the output of the command before it."""
+        """Whether it reads the previous command's output."""
         return self.operator == "|"
 
 
@@ -92,11 +91,11 @@ class _CommandDraft:
 
 
 class _NotSimpleError(Exception):
-    """Internal: one of the shells may read this differently."""
+    """Internal: a shell may read this differently."""
 
 
 def lex(text: str) -> tuple[SimpleCommand, ...] | None:
-    """Return the commands that all three shells would run; None if one might differ."""
+    """Return the commands all three shells would run, or None if one might differ."""
     if not _shows_all(text):
         return None
     try:
@@ -106,7 +105,7 @@ def lex(text: str) -> tuple[SimpleCommand, ...] | None:
 
 
 def _shows_all(text: str) -> bool:
-    """Return whether every character of the command is visible."""
+    """Return whether all characters in the command are visible."""
     if not text.isprintable() and not text.replace("\n", "").replace("\t", "").isprintable():
         return False
     return text.isascii() or _HIDDEN.search(text) is None
@@ -159,12 +158,12 @@ def _word(raw: str, *, first: bool) -> str:
     if first:
         _check_name(value)
     elif value.startswith("=") and (raw[0] == "=" or raw[:2] in {"''", '""'}):
-        raise _NotSimpleError  # zsh replaces this with the path of a program
+        raise _NotSimpleError  # zsh replaces this with a program's path
     return value
 
 
 def _check_name(name: str) -> None:
-    """Reject a name that is syntax, an assignment, a job, or an option of the shell."""
+    """Reject a name for syntax, an assignment, a job, or a shell option."""
     if not name or name in _SYNTAX or name[0] in "%-+" or "=" in name:
         raise _NotSimpleError
 

@@ -1,6 +1,6 @@
-"""Words of a shell command: what each can become once the shell has expanded it.
+"""Words in a shell command: what each can become once the shell has expanded it.
 
-While it is read, a word contains marks: private-use characters that have no meaning in a shell.
+While it is read, a word contains marks: private-use characters without a meaning in a shell.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ HELD = str.maketrans("{},", "\ue002\ue003\ue004")
 _FREED = str.maketrans("\ue002\ue003\ue004", "{},")
 
 GLOB = re.compile(r"[*?\[]")
-"""Finds the first sign of a pattern that a shell expands to names of files."""
+"""Finds the first sign of a pattern for file names."""
 _MAX_BRACE_CHARS = 4096
-"""Characters of all words that braces make of one word. Beyond it, braces stay."""
+"""Total characters in all words made from one by braces. Beyond it, braces stay."""
 _MAX_EXPANDED_WORDS = 256
-"""Words of one command. Beyond it, words are not expanded."""
+"""Words per command. Beyond it, words are not expanded."""
 _SPECIAL = re.compile("[{\ue000-\ue004]")
 _BRACES = re.compile(r"\{([^{}]*+)\}")
 _RANGE = re.compile(r"(.)\.\.(.)", re.DOTALL)
@@ -52,7 +52,7 @@ _BACKTICK_ESCAPE = re.compile(r"\\([`\\$\"])")
 
 
 def spellings(words: list[str]) -> Iterator[list[str]]:
-    """Yield the argument lists that a shell may make of these words."""
+    """Yield the argument lists a shell may make from these words."""
     if words:
         yield _expand(words, "")
     if any(MAYBE in word for word in words):
@@ -70,7 +70,7 @@ def strip_quotes(word: str) -> str:
 
 
 def unescape(body: str) -> str:
-    """Return the value of ``$'...'``. A NUL ends it, as in bash."""
+    """Return the value in ``$'...'``. A NUL ends it, as in bash."""
     return _ESCAPE.sub(_read_escape_code, body).partition("\0")[0].translate(HELD)
 
 
@@ -88,7 +88,7 @@ def _expand(words: list[str], unknown: str) -> list[str]:
 
 
 def _braces(word: str) -> list[str]:
-    """Return the words that braces make of one, the innermost pair first."""
+    """Return the words braces make from one, the innermost pair first."""
     done: list[str] = []
     waiting = [word]
     while waiting:
@@ -102,7 +102,7 @@ def _braces(word: str) -> list[str]:
 
 
 def _open_braces(word: str) -> list[str]:
-    """Return the words that the first pair of braces makes; none if there is no pair."""
+    """Return the words made by the first pair of braces, or none."""
     for pair in _BRACES.finditer(word):
         choices = _choices(pair[1])
         if choices:
@@ -138,7 +138,7 @@ class WordReader:
         self.at = 0
         self.depth = 0
         self.values = values
-        """The known values of variables."""
+        """Known variable values."""
         self.nested: list[str] = []
         """Nested commands, as text."""
         self.doubtful = False
@@ -147,7 +147,7 @@ class WordReader:
         """The first expansion without a known value."""
 
     def commands(self) -> None:
-        """Read the commands of a substitution, up to its end. Does nothing here."""
+        """Read a substitution's commands, up to its end. Does nothing here."""
 
     def take(self, pattern: re.Pattern[str]) -> str:
         """Read and return what matches at the current position; empty if nothing does."""
@@ -158,7 +158,7 @@ class WordReader:
         return match[0]
 
     def expand(self) -> None:
-        """Read text that is not a command, to find the commands in its expansions."""
+        """Read text that is not a command, to find commands in its expansions."""
         while self.at < len(self.text):
             if run := _TEXT_RUN.match(self.text, self.at):
                 self.at = run.end()

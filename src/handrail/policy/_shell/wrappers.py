@@ -1,6 +1,6 @@
-"""Programs that run other programs, as data; and the commands inside such a command.
+"""Programs running other programs, as data, and the commands inside such a command.
 
-For deny and ask rules: a command that never runs may be found, but none that runs is missed.
+For deny and ask rules: a command that never runs may be found, but no running one is missed.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _RUNNERS = frozenset(
 )
 """The same, after a word such as ``run``."""
 _CONTAINERS = frozenset("docker podman nerdctl docker-compose kubectl oc".split())
-"""The same, with the name of a container or an image before the program."""
+"""The same, with a container's or image's name before the program."""
 _SCRIPTS = frozenset(["npm", "pnpm"])
 _BARE_FLAGS = frozenset("-- -y --yes -q --quiet -i -E -H -0 -r -v --rm --no-install".split())
-"""Flags of wrappers that have no value."""
+"""Wrapper flags without a value."""
 _PROGRAM = re.compile(r"[A-Za-z_][\w.+-]*|@?[\w.~+-]*/[\w./+@~-]*", re.ASCII)
-"""Names that a program can have. A number, ``a.b=c`` and ``node@20`` are none."""
+"""Possible program names. A number, ``a.b=c`` and ``node@20`` are none."""
 _BEFORE_ANOTHER = frozenset(["run", "tool", "exec"])
-"""Words that another program follows."""
+"""Words before another program."""
 _BEFORE_PROGRAM = {"timeout": 1, "gtimeout": 1, "taskset": 1, "chrt": 1, "faketime": 1}
 """Wrappers with operands before the program: a duration, as ``infinity``, or a mask, as ``ff``."""
 _READERS = SHELLS | _INTERPRETERS | frozenset("xargs parallel at batch crontab . source".split())
@@ -66,7 +66,7 @@ _MAKES = frozenset(["make", "gmake"])
 _INPUT = re.compile(r" (?:-\w*f ?|--(?:make)?file[= ])(?:-|/dev/stdin)(?: |$)")
 """Flags with which ``make`` reads its input."""
 _JOINING = frozenset("eval ssh mosh autossh rsh watch parallel at batch entr trap su".split())
-"""Programs that join their arguments and pass them to a shell."""
+"""Programs joining their arguments for a shell."""
 
 
 def _table(text: str) -> dict[str, frozenset[str]]:
@@ -90,7 +90,7 @@ _FOLLOWED = _table("""
     nix-shell: --run --command
     ansible: -a
 """)
-"""Words that are followed directly by another command."""
+"""Words followed directly by another command."""
 _OWN_BARE_FLAGS = _table("""
     timeout gtimeout: --foreground --preserve-status
     taskset: -c -a --cpu-list --all-tasks
@@ -99,7 +99,7 @@ _OWN_BARE_FLAGS = _table("""
     caffeinate: -d -i -m -s -u
     faketime: -f -m
 """)
-"""More flags that have no value, or have it attached, by wrapper."""
+"""More flags without a value, or with an attached one, by wrapper."""
 _LAUNCHED = _table("""
     docker podman nerdctl docker-compose lxc: run exec create
     kubectl oc: exec run debug
@@ -108,10 +108,10 @@ _LAUNCHED = _table("""
     aws-vault op doppler flatpak snap heroku fly gcloud vagrant adb machinectl: exec run ssh shell
     nix: run shell develop
 """)
-"""Words that are followed by another command, with options in between."""
+"""Words followed by another command, with options in between."""
 
 _LINE = re.compile(r"[\s;&|<>()$`{}'\"\\]")
-"""Characters that make a word a possible shell command."""
+"""Characters making a word a possible shell command."""
 _SPACE = re.compile(r"\s")
 _CARRIERS = tuple(
     """
@@ -119,9 +119,9 @@ _CARRIERS = tuple(
     helper textconv clean smudge process cmd filter driver browser
     """.split()
 )
-"""Ends of the names of settings whose value some program runs."""
+"""Name endings for settings whose value some program runs."""
 _CODE = re.compile(r"-\w*[ceEr]|--(?:eval|print|exec|execute|command|run)")
-"""Options of interpreters that take a program as text."""
+"""Interpreter options for a program as text."""
 _SEDS = frozenset(["sed", "gsed", "ssed"])
 _AWK_RUNS = re.compile(r"system|getline|\|")
 _AWK_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
@@ -129,7 +129,7 @@ _PLAIN = re.compile(r"[\w.+-]+")
 _LOOKUPS = {("-v",), ("-V",)}
 """Arguments with which ``command`` only looks up a program."""
 _MAX_GLOB_CHARS = 100
-"""Characters of a word with a glob. A longer one may be any word."""
+"""Limit on a word with a glob. A longer one may be any word."""
 _RUN_OTHERS = _WRAPPERS | _INTERPRETERS
 _RUNNING = _RUN_OTHERS | _LAUNCHED.keys() | _FOLLOWED.keys()
 _MAX_SUFFIXES = 64
@@ -139,23 +139,23 @@ _MIN_OPTION_CHARS = 4
 _MAX_NESTED_SETTINGS = 3
 """Nested settings, as in ``--checkpoint-action=exec=...``."""
 _MAX_JOINED_COMMANDS = 2
-"""Commands made by joining the arguments of one command."""
+"""Commands made by joining one command's arguments."""
 
 
 @dataclass(slots=True)
 class InnerCommands:
-    """The commands that one command may run, and the texts that a shell would read."""
+    """The commands one command may run, and its texts for a shell."""
 
     commands: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     nested: list[str] = field(default_factory=list[str])
     arguments: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
-    """Those of the commands that start with an argument of another program."""
+    """Commands starting with another program's argument."""
 
 
 def program_name(name: str) -> str:
-    """Return the last part of a program's path.
+    """Return the last part in a program's path.
 
-    In zsh, ``=curl`` is the path of ``curl``. In a makefile, ``@curl`` is not printed.
+    In zsh, ``=curl`` is the path to ``curl``. In a makefile, ``@curl`` is not printed.
     """
     return name.rpartition("/")[2].lstrip("=@")
 
@@ -167,14 +167,14 @@ def runs_others(program: str) -> bool:
 
 
 def runs_text(argv: tuple[str, ...]) -> bool:
-    """Return whether an interpreter runs program text that the command or its input has."""
+    """Return whether an interpreter runs program text from the command or its input."""
     if without_version(program_name(argv[0])) not in _INTERPRETERS - _AWK:
         return False
     return all(word.startswith("-") or _CODE.fullmatch(before) for before, word in pairwise(argv))
 
 
 def program_texts(argv: tuple[str, ...]) -> frozenset[str]:
-    """Return the words that an interpreter runs as a program, which is not a shell's."""
+    """Return an interpreter's program words, unless it is a shell."""
     name = program_name(argv[0])
     if without_version(name) not in _INTERPRETERS or name in SHELLS:
         return frozenset()
@@ -182,7 +182,7 @@ def program_texts(argv: tuple[str, ...]) -> frozenset[str]:
 
 
 def runs_its_input(command: tuple[str, ...]) -> bool:
-    """Return whether a command may run the content of a file or of a pipe."""
+    """Return whether a command may run a file's or a pipe's content."""
     name = program_name(command[0])
     return (
         name in _READERS
@@ -198,14 +198,14 @@ def reads_makefile(argv: tuple[str, ...]) -> bool:
 
 
 def is_bare_shell(argv: tuple[str, ...]) -> bool:
-    """Return whether a command is a shell that runs its input."""
+    """Return whether a command is a shell running its input."""
     return program_name(argv[0]) in SHELLS and all(
         word.startswith("-") and "c" not in word for word in argv[1:]
     )
 
 
 def feeds_arguments(argv: tuple[str, ...]) -> bool:
-    """Return whether a command takes its input for arguments of a program, as ``xargs wc`` does."""
+    """Return whether a command uses its input as a program's arguments, as ``xargs wc`` does."""
     if program_name(argv[0]) != "xargs":
         return False
     program = program_name((*argv, "sh")[_find_program(argv)])
@@ -235,7 +235,7 @@ def unwrap(argv: tuple[str, ...], *, opened: bool = False) -> InnerCommands:
 
 
 def _texts_in_script(argv: tuple[str, ...]) -> Iterator[str]:
-    """Yield what the script of ``sed``, or of a text editor, passes to a shell."""
+    """Yield texts passed to a shell by a ``sed`` or editor script."""
     if program_name(argv[0]) in EDITORS:
         yield from commands_in_editor(argv)
     else:
@@ -255,7 +255,7 @@ def _add_launched(argv: tuple[str, ...], inner: InnerCommands) -> None:
 
 
 def _commands_in_values(argv: tuple[str, ...]) -> Iterator[str]:
-    """Yield the parts of arguments that some program runs."""
+    """Yield argument parts run by some program."""
     for word in argv[1:]:
         head, sign, value = word.partition("=")
         for _ in range(_MAX_NESTED_SETTINGS):
@@ -269,7 +269,7 @@ def _commands_in_values(argv: tuple[str, ...]) -> Iterator[str]:
 
 
 def without_version(name: str) -> str:
-    """Return the name of an interpreter without its version."""
+    """Return an interpreter's name without its version."""
     return name.rstrip("0123456789.")
 
 
@@ -293,10 +293,10 @@ def _add_all_inner(argv: tuple[str, ...], inner: InnerCommands) -> None:
 def _mark_arguments(
     argv: tuple[str, ...], inner: InnerCommands, *, scripts: bool = False, before: int = 0
 ) -> None:
-    """Mark what follows the first word that is certainly the program of a wrapper.
+    """Mark everything after the first word that certainly is a wrapper's program.
 
-    ``before`` other words come before the program. With ``scripts``, ``run`` is followed by the
-    name of a script instead, and ``--`` by its arguments.
+    ``before`` other words come before the program. With ``scripts``, ``run`` is followed by a
+    script's name instead, and ``--`` by its arguments.
     """
     at = 0 if scripts and argv[:1] in (("run",), ("--",)) else _find_program(argv) + before
     inner.arguments += [command for command in inner.commands if 0 < len(command) < len(argv) - at]
@@ -322,7 +322,7 @@ def _find_program(argv: tuple[str, ...]) -> int:
 
 
 def _program_texts(argv: tuple[str, ...], *, everywhere: bool) -> Iterator[str]:
-    """Yield the words that an interpreter reads as a program."""
+    """Yield the words an interpreter reads as a program."""
     for before, word in pairwise(argv):
         if (everywhere or _CODE.fullmatch(before)) and _LINE.search(word):
             yield word
@@ -345,7 +345,7 @@ def _add_followers(argv: tuple[str, ...], markers: frozenset[str], inner: InnerC
 
 
 def _commands_after(argv: tuple[str, ...], markers: frozenset[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the commands that follow a marker, or are attached to one."""
+    """Yield the commands following a marker, or attached to one."""
     for at, word in islice(enumerate(argv), _MAX_SUFFIXES):
         option, _, value = word.partition("=")
         rest = argv[at + 1 :]
@@ -358,15 +358,15 @@ def _commands_after(argv: tuple[str, ...], markers: frozenset[str]) -> Iterator[
 
 
 def matches(argv: tuple[str, ...], words: tuple[str, ...]) -> bool:
-    """Return whether a command may be the one that a rule names.
+    """Return whether a command may be the one named by a rule.
 
-    The path of the program is ignored, and so are options between the words, each with or without
-    a value. A pattern matches every word that it could expand to.
+    The program's path is ignored, and so are options between the words, each with or without a
+    value. A pattern matches every word it could expand to.
     """
     if not argv or not words or not _may_be(program_name(argv[0]), words[0]):
         return False
     last = len(words) - 1
-    seen = {0}  # how many of the further words may have been seen by now
+    seen = {0}  # how many further words may have been seen by now
     valued = set[int]()  # the same, where an option has just been skipped
     for token in argv[1:]:
         if last in seen:

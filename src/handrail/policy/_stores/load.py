@@ -1,8 +1,8 @@
-"""Load rules: the built-in ones and those of the system, the user and the workspace, as one policy.
+"""Load rules as one policy: built-in ones, and those from the system, the user and the workspace.
 
-Until the user has trusted the exact content of a workspace's rules, only those that deny or ask
-apply, without their ids and reasons: a model would read these. If another file cannot be read,
-every call is denied.
+Until the user has trusted the exact content of a workspace's rules, only its denies and asks apply,
+without their ids and reasons: a model would read these. If another file cannot be read, every call
+is denied.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from handrail.policy._rules.source import SourceRules
 from handrail.policy._stores.trust import Trust, digest
 
 BuiltinName: TypeAlias = Literal["read_only", "development"]
-"""Built-in rules: commands that only read, and commands of a development workspace."""
+"""Built-in rules: read-only commands, and commands in a development workspace."""
 _MAX_UNTRUSTED_BYTES = 65_536
 _MAX_LINE_BYTES = 1_000
+_STRICTEST: tuple[SourceRules, ...] = ("unattended", "strict", True)
 _UNTRUSTED = "a rule that is not trusted yet"
 PRIVATE = Origin("private paths", kind="built-in")
 
@@ -62,11 +63,11 @@ def load(  # noqa: PLR0913  each is an option with a default
 
     ``mode`` overrides the modes of the user's and the workspace's files; without it, the stricter
     of the two applies. The system file's mode is an upper limit. By default the ``development``
-    rules are included only if ``sandboxed``; pass ``builtin`` to choose.
-    Changes of the files and folders in ``protected`` need approval in every mode, and so do changes
-    of what ``core.hooksPath`` and ``include.path`` name in the workspace. Reading the folders in
-    ``private`` is always denied. ``hides_files`` says whether the sandbox hides files that rules
-    deny or ask about, as ``coding_tools`` arranges: then commands can search whole folders.
+    rules are included only if ``sandboxed``; pass ``builtin`` to choose. Changes to the files and
+    folders in ``protected`` need approval in every mode, and so do changes to targets of
+    ``core.hooksPath`` and ``include.path`` in the workspace. Reading the folders in ``private`` is
+    always denied. ``hides_files`` says whether the sandbox hides files that rules deny or ask
+    about, as ``coding_tools`` arranges: then commands can search whole folders.
     """
     usual: tuple[BuiltinName, ...] = ("read_only", "development") if sandboxed else ("read_only",)
     rules = list(builtin_rules(*(usual if builtin is None else builtin)))
@@ -101,12 +102,12 @@ def load(  # noqa: PLR0913  each is an option with a default
         protected=protected,
         workspace=paths.workspace,
         hides_files=hides_files,
-        sources="strict" if "strict" in sources else True in sources,
+        sources=next((one for one in _STRICTEST if one in sources), False),
     )
 
 
 def _private_rules(folders: Iterable[str]) -> list[Rule]:
-    """Return a rule that denies reading in these folders, if there are any."""
+    """Return a rule denying reads in these folders, if any."""
     reading = frozenset([READ])
     resources = (Access(READ, f"file:{folder}/**").resource for folder in folders)
     touches = tuple(Touch(reading, resource) for resource in dict.fromkeys(resources))
@@ -140,7 +141,7 @@ def _choose_mode(modes: list[tuple[Level, Mode]], requested: Mode | str | None) 
 def _read_rules(
     path: Path, level: Level, paths: RulePaths, problems: list[RuleProblem]
 ) -> RuleFile:
-    """Return the rules of a file that apply: all of them, only the strict ones, or none."""
+    """Return a file's applicable rules: all, only the strict ones, or none."""
     try:
         content, others_can_write = _read_file(path, level)
     except FileNotFoundError:
@@ -165,7 +166,7 @@ def _read_rules(
 
 
 def _strict_rules(content: bytes, path: Path) -> tuple[Rule, ...]:
-    """Return what applies of a workspace's file without trust; nothing if it is invalid.
+    """Return the applicable part of a workspace's untrusted file, or nothing if invalid.
 
     Parsing a long line can take seconds. No one has reviewed the file, so it may have one.
     """

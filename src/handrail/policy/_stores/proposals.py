@@ -52,9 +52,9 @@ LINE_ONLY = frozenset(
     vercel netlify psql mysql mongo mongosh redis-cli sqlite3 docker podman
     """.split()
 )
-"""Programs that run anything, destroy files or connect anywhere: only a whole line is remembered.
+"""Programs that run anything, destroy files or connect anywhere: only whole lines are remembered.
 
-Programs that run other commands are in ``_shell/wrappers``.
+Wrapper programs are in ``_shell/wrappers``.
 """
 _LINE_ONLY_PAIRS = frozenset(
     ("git", name)
@@ -65,25 +65,25 @@ _LINE_ONLY_PAIRS = frozenset(
 )
 """Subcommands that lose work or change what others use."""
 _MANY_COMMANDS = frozenset("git npm yarn pnpm cargo docker gh uv pip go".split())
-"""Programs of which one subcommand says nothing about another."""
+"""Programs whose subcommands say nothing about each other."""
 _TASK_RUNNERS = frozenset("make gmake rake task mvn mvnw gradle gradlew ant".split())
-"""Programs that run whatever their arguments name."""
+"""Programs running whatever their arguments name."""
 _WHOLE_LINE = "this command, word for word"
 _LAYOUT = str.maketrans("", "", "\n\t")
-"""Characters that are not printable, but visible."""
+"""Visible, but unprintable characters."""
 _PROGRAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _BARE = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
 
 
 class RuleProposal(NamedTuple):
-    """Rules that would have allowed a call, as tables, and a description of what they allow."""
+    """Rules that would have allowed a call, as tables, with a description."""
 
     tables: list[Table]
     width: str = ""
 
 
 def propose_rules(pending: Pending, rulebook: Rulebook) -> list[RuleProposal]:
-    """Return what could be stored so that a call needs no approval again, the narrowest first."""
+    """Return rules to store for skipping a call's approval, the narrowest first."""
     if explain_refusal(pending, rulebook):
         return []
     tool = pending.call.name
@@ -130,7 +130,7 @@ def _is_visible(text: str) -> bool:
 
 
 def _strings_in(value: Any) -> Iterator[str]:
-    """Yield every string of a JSON value, keys included. Not recursive: a value can be deep."""
+    """Yield all strings in a JSON value, keys included. Not recursive: a value can be deep."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -145,7 +145,7 @@ def _strings_in(value: Any) -> Iterator[str]:
 def _add_hosts(
     proposals: Sequence[RuleProposal], pending: Pending, hosts: Sequence[Access], rulebook: Rulebook
 ) -> list[RuleProposal]:
-    """Return proposals that also open hosts; only that, if the command itself needs no approval."""
+    """Return proposals that also open hosts, or only hosts, if the command needs no approval."""
     tool, names = pending.call.name, name_hosts(hosts)
     access = list(dict.fromkeys(_widen(Access(WRITE, host.resource)) for host in hosts))
     table: Table = {"decide": "allow", "tools": [tool], "access": access}
@@ -179,7 +179,7 @@ def _propose_for_command(
 
 
 def _propose_in_sandbox(start: Table, commands: Sequence[tuple[str, ...]]) -> list[RuleProposal]:
-    """Return wider rules for commands that the kernel keeps in the workspace."""
+    """Return wider rules for commands the kernel keeps in the workspace."""
     if any(argv[0] == "cd" for argv in commands):
         return []  # in another folder, a rule for a path would mean another file
     leading = list(dict.fromkeys(_leading_words(argv) for argv in commands))
@@ -221,7 +221,7 @@ def _parse_table(table: Table) -> tuple[Rule, ...]:
 
 
 def _is_line_only(argv: tuple[str, ...]) -> bool:
-    """Return whether a command is only remembered as part of one whole line."""
+    """Return whether a command is only remembered within one whole line."""
     name, inner = argv[0], unwrap(argv)
     return (
         name in LINE_ONLY
@@ -252,14 +252,14 @@ def _covers_all(rule: Rule, accesses: Sequence[Access]) -> bool:
 
 
 def _always_needs_approval(access: Access) -> bool:
-    """Return whether an access destroys, is protected, or has a name that a glob could misread."""
+    """Return whether an access destroys, is protected, or has a name a glob could misread."""
     path = access.resource.partition(":")[2]
     odd = access.resource != "*" and (is_glob(path) or path.startswith("~"))
     return access.verb == DESTROY or bool(find_protection(access)) or odd
 
 
 def _widen(access: Access) -> str:
-    """Return an access as wide as is useful: the folder of a file, a whole host."""
+    """Return an access as wide as useful: the folder for a file, a whole host."""
     scheme, _, path = access.resource.partition(":")
     verb = access.verb.name.lower()
     folder = posixpath.dirname(path)
@@ -271,7 +271,7 @@ def _widen(access: Access) -> str:
 
 
 def merge_tables(tables: Sequence[Table]) -> list[Table]:
-    """Merge tables: each command once, and one for the accesses of each tool."""
+    """Merge tables: each command once, and one table for each tool's accesses."""
     merged: dict[str, Table] = {}
     for table in tables:
         by_access = "access" in table

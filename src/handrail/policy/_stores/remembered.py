@@ -38,7 +38,7 @@ from handrail.policy._stores.proposals import (
 LIFETIME = timedelta(days=90)
 """How long a stored approval applies: people forget why they gave it."""
 _THIS_RUN = "this run"
-"""The file name of rules that are in no file."""
+"""The file name for rules without a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,13 @@ class RememberedApprovals:
         )
 
     def refusal(self, pending: Pending, /) -> str:
-        """Return why the approval of a call cannot be remembered, as a clause; else empty."""
+        """Return why a call's approval cannot be remembered, as a clause, or ""."""
         return explain_refusal(pending, self._rulebook)
 
     def propose_all(self, pendings: Iterable[Pending]) -> tuple[Proposal, ...]:
         """Return the fewest rules that would have allowed these calls, for this project.
 
-        A command that can do anything gets none: a person decides about each such line.
+        An unlimited command gets none: a person decides about each such line.
         """
         tables = [
             table
@@ -116,8 +116,8 @@ class RememberedApprovals:
     def store(self, proposal: Proposal, /) -> None:
         """Store exactly what was proposed. It applies immediately.
 
-        Raises TimeoutError if another program holds the lock of the file: after some seconds, or
-        after a moment if an event loop runs in this thread.
+        Raises TimeoutError if another program holds the file's lock: after some seconds, or after a
+        moment if an event loop runs in this thread.
         """
         rules = parse(proposal.rule, file=_THIS_RUN, level=Level.RUN).rules
         if proposal.scope != "run":
@@ -131,7 +131,7 @@ class RememberedApprovals:
             self._rulebook.add(rule)
 
     def remembered(self) -> tuple[RememberedRule, ...]:
-        """Return all remembered approvals that have not expired."""
+        """Return all remembered approvals, except expired ones."""
         now = self._clock()
         remembered = [
             _describe_rule(rule, "run")
@@ -175,9 +175,9 @@ def _describe_rule(rule: Rule, scope: Scope) -> RememberedRule:
 
 
 def _read_own_file(file: Path) -> str:
-    """Return the text of a file that only the user can write. Raises InvalidRule otherwise.
+    """Return the text in a file only the user can write. Raises InvalidRule otherwise.
 
-    Storing a rule rewrites the file, so rules that others put there would become the user's.
+    Storing a rule rewrites the file, so rules others put there would become the user's.
     """
     try:
         content, others_can_write = read_private_file(file)
@@ -198,7 +198,7 @@ def _read_own_file(file: Path) -> str:
 
 
 def _remove_rule(text: str, rule_id: str, file: Path) -> str:
-    """Return the text of a rule file without one of its rules."""
+    """Return a rule file's text without one rule."""
     rules = parse(text, file=str(file), level=Level.USER).rules
     lines = text.split("\n")
     starts = [rule.origin.line - 1 for rule in rules] + [len(lines)]

@@ -1,4 +1,4 @@
-"""Trust: the workspace files that a user has reviewed, by their exact content."""
+"""Trust: workspace files reviewed by the user, by their exact content."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from handrail.policy._rules.errors import InvalidRule, ProblemKind, RuleProblem
 
 
 def digest(content: bytes) -> str:
-    """Return the SHA-256 of a file's content, which trust is tied to."""
+    """Return a file content's SHA-256, to which trust is tied."""
     return hashlib.sha256(content).hexdigest()
 
 
 class Trust:
-    """The files that a user trusts, stored in a file that only the user can write."""
+    """Files trusted by the user, stored in a file only the user can write."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -47,7 +47,10 @@ class Trust:
         return problem
 
     def _read(self) -> dict[str, Any]:
-        """Return digests by path. Raises InvalidRule instead of overwriting an unusable file."""
+        """Return digests by path.
+
+        Raises InvalidRule for an unusable file, which stays unchanged.
+        """
         trusted, problem = self._load()
         if problem is not None:
             raise InvalidRule(f"{problem.reason}; {problem.hint}", file=problem.file)
@@ -82,5 +85,5 @@ class Trust:
 
 
 def _key(rules: Path) -> str:
-    """Return the real path of a file: a folder reached through a link shares its trust."""
+    """Return a file's real path: a folder reached through a link shares its trust."""
     return str(rules.parent.resolve() / rules.name)

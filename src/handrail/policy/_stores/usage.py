@@ -31,17 +31,17 @@ class RuleUse:
     file: str = ""
     line: int = 0
     decides: str = ""
-    """``allow``, ``ask`` or ``deny``; empty for a rule that does not exist today."""
+    """``allow``, ``ask`` or ``deny``, or "" for a rule missing today."""
     decided: int = 0
     answers: Mapping[str, int] = field(default_factory=dict[str, int])
     """``allow``, ``deny``, ``edit`` and ``result``, and how often people answered so."""
     note: str = ""
-    """Why it never decides, or that it was not used."""
+    """Why it never decides, or a note on its lack of use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleEffect:
-    """Recorded calls that a proposed rule decides differently, all with the same arguments."""
+    """Recorded calls decided differently by a proposed rule, all with the same arguments."""
 
     tool: str
     args: str
@@ -49,7 +49,7 @@ class RuleEffect:
     after: Verdict
     calls: int
     denied: int
-    """How many of them a person had denied."""
+    """How many a person had denied."""
 
 
 class RecordedLine(Protocol):
@@ -72,7 +72,7 @@ class RecordedLine(Protocol):
 
     @property
     def answer(self) -> str:
-        """The answer of a person; empty if no one answered."""
+        """The person's answer, or "" if no one answered."""
         ...
 
 
@@ -81,7 +81,7 @@ class RuleLine(Protocol):
 
     @property
     def rule(self) -> str:
-        """The name of the rule."""
+        """The rule's name."""
         ...
 
     @property
@@ -96,7 +96,7 @@ class RuleLine(Protocol):
 
     @property
     def outcome(self) -> str:
-        """A decision, or ``answer`` and the answer of a person."""
+        """A decision, or ``answer`` and the person's answer."""
         ...
 
     @property
@@ -106,9 +106,9 @@ class RuleLine(Protocol):
 
 
 def read_recorded(line: RecordedLine) -> Recorded | None:
-    """Return a call as a journal has it, to decide it again; None if it is not complete.
+    """Return a journal's call, to decide it again, or None if incomplete.
 
-    The effect of its tool is the worst of what the call touched.
+    Its tool's effect is the worst among its accesses.
     """
     found = read_decision(line.call, line.accesses, line.decision)
     if found is None:
@@ -122,7 +122,7 @@ def read_recorded(line: RecordedLine) -> Recorded | None:
 
 
 def load_files(files: Iterable[str]) -> Rulebook:
-    """Return the rules of some files as one policy, in the strictest of their modes."""
+    """Return the rules in some files as one policy, in their strictest mode."""
     texts = {name: Path(name).read_text(encoding="utf-8") for name in files}
     found = [parse(text, file=name, level=Level.USER) for name, text in texts.items()]
     modes = [one.mode for one in found if one.mode is not None]
@@ -185,7 +185,7 @@ def _use(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleTrial:
-    """The changes that proposed rules would make."""
+    """The changes by proposed rules."""
 
     calls: int
     """How many recorded calls were decided again."""

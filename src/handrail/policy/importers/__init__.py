@@ -1,8 +1,8 @@
-"""Importers: translate the rules of other agents into handrail rules.
+"""Importers: translate other agents' rules into handrail rules.
 
-``claude`` reads the permissions of a Claude Code ``settings.json``, ``codex`` a Codex ``.rules``
-file, ``gemini`` a policy file of the Gemini CLI. Each has ``translate``, which returns the rules
-and one note for each rule that it read. No rule becomes more permissive.
+``claude`` reads permissions from a Claude Code ``settings.json``, ``codex`` a Codex ``.rules``
+file, ``gemini`` a Gemini CLI policy file. Each has ``translate``, which returns the rules and one
+note for each rule read. No rule becomes more permissive.
 """
 
 from handrail.policy.importers import claude, codex, gemini

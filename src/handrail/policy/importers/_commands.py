@@ -1,4 +1,4 @@
-"""Commands of other agents' rules, as the words of a handrail command."""
+"""Commands from other agents' rules, as words for handrail commands."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from handrail.policy._shell.strict import lex
 from handrail.policy._shell.wrappers import matches, program_name, unwrap
 
 EVERY = "*"
-"""The command of a deny or an ask that matches every command."""
+"""The command in a deny or an ask for every command."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=.*")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=-]+")
 
 
 def plain_words(text: str) -> tuple[str, ...] | None:
-    """Return the words of one simple command; None if it is not one, or cannot be expressed.
+    """Return one simple command's words, or None if it is not one, or cannot be expressed.
 
-    Two parsers must agree, so that no redirection is missed.
+    Two parsers must agree, so no redirection is missed.
     """
     read = lex(text)
     if read is None or len(read) != 1 or list(read[0].argv) != shlex.split(text):
@@ -30,12 +30,12 @@ def plain_words(text: str) -> tuple[str, ...] | None:
 
 
 def is_expressible(word: str) -> bool:
-    """Return whether a word can be part of a handrail command, which is split at whitespace."""
+    """Return whether a word can be part of a handrail command, split at whitespace."""
     return word.split() == [word]
 
 
 def least_command(text: str) -> tuple[str, bool]:
-    """Return the narrowest command that matches all of a text, and whether it is exact."""
+    """Return the narrowest command matching a text completely, and whether it is exact."""
     words = plain_words(text)
     if words is not None:
         return least_command_of_words(words)
@@ -46,10 +46,10 @@ def least_command(text: str) -> tuple[str, bool]:
 
 
 def least_command_of_words(words: Sequence[str]) -> tuple[str, bool]:
-    """Return the narrowest command that matches everything starting with these words.
+    """Return the narrowest command for everything starting with these words.
 
-    The second value says whether it is exact. A program is denied by its name, at any path and
-    with any variables set before it.
+    The second value says whether it is exact. A program is denied by its name, at any path and with
+    any variables set before it.
     """
     usable = list(takewhile(is_expressible, dropwhile(_ASSIGNMENT.fullmatch, words)))
     named = [program_name(usable[0]), *usable[1:]] if usable and program_name(usable[0]) else []
@@ -76,14 +76,14 @@ def describe_meaning(named: Iterable[str]) -> str:
 
 
 def allow_table(named: Iterable[str]) -> dict[str, Any]:
-    """Return a rule that allows these commands with any arguments."""
+    """Return a rule allowing these commands with any arguments."""
     several = list(named)
     command = several if len(several) > 1 else several[0]
     return {"decide": "allow", "command": command, "flags": "any", "operands": "any"}
 
 
 def describe_risk(named: Iterable[str]) -> str:
-    """Return a warning about an allow for a program that runs others; empty if it does not."""
+    """Return a warning about an allow for a program that runs others, or ""."""
     for command in named:
         name = command.split()[0]
         inner = unwrap((name, "-c", "a b"))

@@ -1,4 +1,4 @@
-"""The result of an import: one note for each rule, and the rules that replace it."""
+"""The import result: one note for each rule, and the rules replacing it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ Fate: TypeAlias = Literal["imported", "inert", "widened", "narrowed", "lost"]
 """The result for one rule.
 
 ``imported``: it means the same. ``inert``: it had no effect, and is skipped. ``widened``: a deny or
-an ask that matches more. ``narrowed``: an allow that allows less. ``lost``: handrail has no
-equivalent.
+an ask matching more. ``narrowed``: an allow for less. ``lost``: handrail has no equivalent.
 """
 Table: TypeAlias = Mapping[str, Any]
 """A handrail rule as a TOML table."""
@@ -48,7 +47,7 @@ class Imported:
 
 
 class RuleTranslation(NamedTuple):
-    """The translation of a rule."""
+    """One rule's translation."""
 
     kind: Fate
     why: str = ""
@@ -64,9 +63,9 @@ class TranslatedRule(NamedTuple):
 
 
 def report(rules: Iterable[TranslatedRule]) -> Imported:
-    """Return the translations as one file, and check that it can be read.
+    """Return the translations as one file, checking its syntax.
 
-    A translation with a mode must come first, or TOML would read the mode as a key of a rule.
+    A translation with a mode must come first, or TOML would read the mode as a rule's key.
     """
     notes: list[Note] = []
     blocks: list[str] = []
@@ -82,10 +81,10 @@ def report(rules: Iterable[TranslatedRule]) -> Imported:
 
 
 def as_list(value: object) -> list[Any] | None:
-    """Return the items of a list; None if the value is not a list."""
+    """Return a list's items, or None if the value is not a list."""
     return list(cast("Iterable[Any]", value)) if isinstance(value, list) else None
 
 
 def _printable(text: str) -> str:
-    """Return text that cannot end the comment that contains it."""
+    """Return text that cannot end its own comment."""
     return "".join(char if char.isprintable() else "?" for char in text)

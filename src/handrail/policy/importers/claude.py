@@ -1,6 +1,6 @@
-"""Claude Code: translate the permissions of a ``settings.json``.
+"""Claude Code: translate permissions from a ``settings.json``.
 
-As in handrail, a deny overrides an ask, and an ask overrides an allow. If the meaning of a rule is
+As in handrail, a deny overrides an ask, and an ask overrides an allow. If a rule's meaning is
 unclear, a deny or an ask is read widely and an allow narrowly.
 """
 
@@ -56,9 +56,9 @@ _ESCAPES = re.compile(r"\\(.)|\[[^\]]*+(?:\]|\Z)")
 
 
 def translate(text: str, *, file: str = ".claude/settings.json") -> Imported:
-    """Translate the permissions of a settings file. Raises InvalidRule if it is not valid.
+    """Translate a settings file's permissions. Raises InvalidRule if it is not valid.
 
-    Patterns such as ``/src`` start at the project of the file, so ``file`` must be relative to it.
+    Patterns such as ``/src`` start at the file's project, so ``file`` must be relative to it.
     """
     permissions = _read_permissions(text, file)
     entries: list[TranslatedRule] = []
@@ -151,7 +151,7 @@ def _translate_rule(verdict: Verdict, rule: str, file: str) -> RuleTranslation:
 
 
 def _translate_particular(verdict: Verdict, tool: str, spec: str, file: str) -> RuleTranslation:
-    """Translate a rule of the form TOOL(...)."""
+    """Translate a rule written as TOOL(...)."""
     field = _FIELD.fullmatch(spec)
     named = field[1] if field else ""
     if tool == "Bash" and (named not in _SHELL_FIELDS or spec.endswith(":*")):
@@ -172,7 +172,7 @@ def _translate_particular(verdict: Verdict, tool: str, spec: str, file: str) -> 
 
 
 def _translate_whole(verdict: Verdict, tool: str) -> RuleTranslation:
-    """Translate a rule for every call of a tool."""
+    """Translate a rule for every call to a tool."""
     if tool == "Bash":
         if verdict == "allow":
             return RuleTranslation(
@@ -201,7 +201,7 @@ def _names(verdict: Verdict, tool: str) -> list[str]:
 
 
 def _translate_unknown(verdict: Verdict, tool: str) -> RuleTranslation:
-    """Translate a condition that handrail cannot express."""
+    """Translate a condition handrail cannot express."""
     if verdict == "allow":
         return RuleTranslation("lost", f"handrail cannot express which calls of {tool} match")
     tables = _translate_whole(verdict, tool).tables
@@ -265,7 +265,7 @@ def _widen(found: re.Match[str]) -> str:
 
 
 def _anywhere(pattern: str) -> list[str]:
-    """Return the globs of a deny or an ask: at every depth, unless the pattern has a start."""
+    """Return globs for a deny or an ask: at every depth, unless the pattern has a start."""
     if pattern.startswith(("//", "~/")):
         return [_below(pattern.removeprefix("/"))]
     path = _below(pattern.lstrip("/").removeprefix("./"))
@@ -293,14 +293,14 @@ def _allow_path(tool: str, spec: str, file: str) -> RuleTranslation:
 
 
 def _allow_below(tool: str, path: str, why: str = "") -> RuleTranslation:
-    """Allow a path for the tools that Claude Code checks; another tool may do more with it."""
+    """Allow a path for tools checked by Claude Code. Another tool may do more with it."""
     verbs, tools = ("read", _READERS) if tool == "Read" else ("read|write", _EDITORS)
     table = {"decide": "allow", "tools": tools, "access": f"{verbs} file:{_below(path)}"}
     return RuleTranslation("narrowed" if why else "imported", why, (table,))
 
 
 def _translate_exception(verdict: Verdict, tool: str, spec: str, file: str) -> RuleTranslation:
-    """Translate an exception to the rules of the same list."""
+    """Translate an exception to the rules in the same list."""
     if verdict == "allow":
         tables = _translate_path("ask", tool, spec[1:], file).tables
         return RuleTranslation(
@@ -319,7 +319,7 @@ def _translate_domain(verdict: Verdict, domain: str) -> RuleTranslation:
 
 
 def _translate_argument(verdict: Verdict, tool: str, name: str, value: str) -> RuleTranslation:
-    """Translate a rule on one argument of a call."""
+    """Translate a rule on one argument."""
     if verdict == "allow" or name in _OWN_FIELDS:
         return RuleTranslation("inert", f"Claude Code ignores {name}")
     if "*" in value or _NUMBER.match(value):

@@ -1,4 +1,4 @@
-"""Codex: translate the prefix rules of a ``.rules`` file.
+"""Codex: translate prefix rules from a ``.rules`` file.
 
 The file is read as literals and never run. As in handrail, the strictest matching rule decides.
 """
@@ -42,19 +42,19 @@ _PARAMETERS = {
     "host_executable": ("name", "paths"),
 }
 _MAX_COMMANDS = 256
-"""Commands that the alternatives of one rule expand to."""
+"""Maximum commands from one rule's alternatives."""
 _Values: TypeAlias = dict[str, Any]
 _Pattern: TypeAlias = list[list[str]]
 
 
 class _Examples(NamedTuple):
-    """Commands that a rule must match, and commands that it must not match."""
+    """Commands a rule must match, and commands it must not match."""
 
     match: list[str]
     not_match: list[str]
 
     def failing(self, table: _Values) -> _Examples:
-        """Return the examples that fail for a handrail rule."""
+        """Return the failing examples for a handrail rule."""
         rule = parse(rule_text(table), file="imported", level=Level.RUN).rules[0]
         return _Examples(
             [line for line in self.match if not matches_shell_command(rule, line)],
@@ -62,7 +62,7 @@ class _Examples(NamedTuple):
         )
 
     def without(self, others: _Examples) -> _Values:
-        """Return all but some examples, as keys of a handrail rule."""
+        """Return all but some examples, as keys for a handrail rule."""
         match = [line for line in self.match if line not in others.match]
         not_match = [line for line in self.not_match if line not in others.not_match]
         return ({"match": match} if match else {}) | ({"not_match": not_match} if not_match else {})
@@ -85,13 +85,13 @@ class _Attempt(NamedTuple):
 
 
 def translate(text: str, *, file: str = "default.rules") -> Imported:
-    """Translate the rules of a file. Raises InvalidRule if it has more than calls with literals."""
+    """Translate a file's rules. Raises InvalidRule for anything but calls with literals."""
     return report(_translate_call(node, text, file) for node in _calls(text, file))
 
 
 def _calls(text: str, file: str) -> Iterator[ast.Call]:
     try:
-        with warnings.catch_warnings():  # about escapes that Python deprecates
+        with warnings.catch_warnings():  # about escapes deprecated by Python
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except SyntaxError as error:
@@ -231,7 +231,7 @@ def _allow(pattern: _Pattern, reason: _Values, examples: _Examples) -> RuleTrans
 
 
 def _restrict(head: _Values, pattern: _Pattern, examples: _Examples) -> RuleTranslation:
-    """Return the narrowest rule that matches all of a pattern and every example in ``match``."""
+    """Return the narrowest rule for a whole pattern and every example in ``match``."""
     attempts = [
         _Attempt.of(head, examples, commands, exact=exact) for commands, exact in _stricter(pattern)
     ]
@@ -244,7 +244,7 @@ def _restrict(head: _Values, pattern: _Pattern, examples: _Examples) -> RuleTran
 
 
 def _stricter(pattern: _Pattern) -> Iterator[tuple[list[str], bool]]:
-    """Yield commands that match all of a pattern, the narrowest first, and if they are exact."""
+    """Yield commands matching a whole pattern, the narrowest first, and if they are exact."""
     short = list(pattern)
     while prod(map(len, short)) > _MAX_COMMANDS:
         short.pop()

@@ -1,7 +1,7 @@
-"""Gemini CLI: translate the rules of a policy file.
+"""Gemini CLI: translate rules from a policy file.
 
 In Gemini CLI the matching rule with the highest priority decides. In handrail a deny overrides an
-ask, and an ask overrides an allow. If that makes an allow stricter, its note says so.
+ask, and an ask overrides an allow. If an allow gets stricter by this, its note says so.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SUPPORTED_KEYS = {
     "allowRedirection", "allow_redirection", "commandPrefix", "decision", "denyMessage",
     "deny_message", "mcpName", "priority", "toolName",
 }  # fmt: skip
-"""Keys that handrail can express or ignore. Every other key is a condition."""
+"""Keys handrail can express or ignore. Every other key is a condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class _GeminiRule:
 
     @property
     def unsupported(self) -> list[str]:
-        """The conditions that handrail cannot express."""
+        """Conditions handrail cannot express."""
         unsupported = sorted(set(self.table) - _SUPPORTED_KEYS - {"modes"})
         # In plan mode a handrail allow permits no writes either, so it need not name the mode.
         modes = _PERMISSIVE if self.verdict == "allow" else _PERMISSIVE | {"plan"}
@@ -80,7 +80,7 @@ class _GeminiRule:
 
 
 def translate(text: str, *, file: str = "policies.toml") -> Imported:
-    """Translate the rules of a policy file. Raises InvalidRule if it is not valid."""
+    """Translate a policy file's rules. Raises InvalidRule if it is not valid."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -206,14 +206,14 @@ def _means_shell(rule: _GeminiRule) -> bool:
 
 
 def _others(rule: _GeminiRule) -> list[str]:
-    """Return the tools of a rule other than the shell."""
+    """Return a rule's tools other than the shell."""
     if rule.server or not (rule.tools or rule.prefixes):
         return rule.tools or [EVERY]
     return [tool for tool in rule.tools if tool != _SHELL]
 
 
 def _names(rule: _GeminiRule, tool: str) -> list[str]:
-    """Return the handrail names for a tool; all of them if the name is ambiguous."""
+    """Return the handrail names for a tool, or all if the name is ambiguous."""
     if rule.server:
         own = tool.removeprefix(f"mcp_{rule.server}_")
         return ["mcp__*" if (rule.server, own) == ("*", "*") else f"mcp__{rule.server}__{own}"]
@@ -239,9 +239,9 @@ def _certain_names(rule: _GeminiRule, tool: str) -> list[str]:
 def _note_outranking(
     at: int, rules: list[_GeminiRule], translations: list[RuleTranslation]
 ) -> RuleTranslation:
-    """Return an allow with a note on the first rule that overrides it only in handrail.
+    """Return an allow with a note on the first rule overriding it only in handrail.
 
-    That rule has a lower priority, or matches more than before.
+    This rule has a lower priority, or matches more than before.
     """
     translation = translations[at]
     allows = [table for table in translation.tables if table["decide"] == "allow"]

@@ -1,4 +1,4 @@
-"""The journal of durable runs, in their own database. A row has the entries of one step."""
+"""The journal for durable runs, in their own database. A row has one step's entries."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from handrail.agent import RunEvent
 from handrail.messages import Message, Prompt, Reply
 from handrail.runs._engine.call_queue import QueuedLines
 from handrail.runs._store.database import Database
+from handrail.runs._store.points import reach
 from handrail.runs._store.port import Step
 from handrail.runs._store.writes import GUARDS, HEAD_AND_TALLY, RunWrites
 from handrail.runs.journal import STATUS, JournalLine, RunHead
@@ -29,16 +30,16 @@ from handrail.runs.lines import (
 from handrail.runs.statuses import CANCELLED, FAILED, QUEUED, RUNNING, Standing
 
 FLUSH_SECONDS = 1.0
-"""How often the events of a turn that still runs are written."""
+"""Seconds between writes during a turn."""
 MAX_PROMPT_CHARS = 200
-"""Characters of the first prompt in the summary of a run."""
+"""Limit on the first prompt in a run's summary."""
 MakeRow: TypeAlias = Callable[[RunHead], Step]
-"""Makes a row to write with entries, from the end of the chain after them."""
+"""Makes a row to write with entries, from the chain's end after them."""
 _MakeRows: TypeAlias = Callable[[RunHead], Sequence[Step]]
 
 
 class RunJournal:
-    """Appends to the journal of one run."""
+    """Appends to one run's journal."""
 
     def __init__(self, database: Database, run: str) -> None:
         self._database = database
@@ -49,19 +50,21 @@ class RunJournal:
         self._turn: Turn[Any] | None = None
         self._feed: Any = None
         self._turns = self._calls = 0
+        self.step = ""
+        """The segment and the number of the step with the last reply."""
         self.queued = QueuedLines()
 
     def put(self, *lines: LineFields) -> None:
-        """Add lines to those that the next ``flush`` writes."""
+        """Add lines for the next ``flush``."""
         self._unwritten += [(as_line(fields), fields) for fields in lines]
 
     def put_status(self, standing: Standing | None = None, /, **fields: Any) -> None:
-        """Add a line that changes the summary."""
+        """Add a line changing the summary."""
         new = {} if standing is None else standing._asdict()
         self.put({"event": STATUS, "at": time.time(), **new, **fields})
 
     async def begin(self, rows: Sequence[Step], messages: Iterable[Message], **about: Any) -> None:
-        """Write the rows of a run, and its first lines: its summary and its prompts. Once."""
+        """Write a run's rows and first lines: its summary and its prompts. Once."""
         at = time.time()
         prompts = [prompt_line(at, one) for one in messages if isinstance(one, Prompt)]
         began = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
@@ -71,37 +74,48 @@ class RunJournal:
         await self._insert(RunHead(self._run), list(self._unwritten), at, lambda _: rows)
 
     async def read_summary(self) -> Mapping[str, Any]:
-        """Return what is known of the run as a whole."""
+        """Return the known facts about the whole run."""
         return (await self._read_head()).summary
 
-    async def note_cancel(self) -> None:
-        """Write that a run was cancelled."""
+    async def cancel(self, row: Step) -> bool:
+        """Write that a run was cancelled, with a row. Returns False if no row has changed."""
         ended = datetime.now(UTC).isoformat(timespec="seconds")
         self.put_status(CANCELLED, why="cancelled by the user", ended=ended)
-        await self.flush()
+        lines, self._unwritten = self._unwritten, []
+        now = await self._read_head()
+        while (before := now).entries:
+            head, changed = await self._insert(before, lines, time.time(), guards=[row])
+            if changed or (now := await self._read_head()).digest == head.digest:
+                reach("run.cancelled")
+                return True
+            if now.digest == before.digest:  # no one else has written
+                return False
+        return False
 
     async def note_failure(self, why: str) -> RunHead:
-        """Write that a run failed. Its segment can continue. Returns the end of the chain."""
+        """Write a run's failure. Its segment can continue. Returns the chain's end."""
         ended = datetime.now(UTC).isoformat(timespec="seconds")
         self.put_status(FAILED, why=why, ended=ended)
         await self.flush()
         return self._head or RunHead(self._run)
 
     async def note_resume(self) -> None:
-        """Write that a run is queued again."""
+        """Write a run's return to its queue."""
         self.put_status(QUEUED, why="", ended=None)
         await self.flush()
 
-    async def open(self, turns: int, calls: int, segment: int, taken: Step) -> None:
+    async def open(self, turns: int, calls: int, segment: int, taken: Step) -> bool:
         """Begin to record a segment, whose state has this many turns and calls.
 
-        The row ``taken`` is written if the run was queued, or waited.
+        The row ``taken`` is written if the run was queued, or waited. Returns False if the run is
+        cancelled.
         """
         self._turns, self._calls = turns, calls
         head = await self._read_head()
-        if head.status != "running":
+        if head.status not in {"running", "cancelled"}:
             self.put_status(RUNNING, why="", ended=None)
             await self._flush(segment, lambda _: [taken])
+        return head.status != "cancelled"
 
     def on_event(self, event: RunEvent) -> None:
         """Add a reply, unless a former attempt at this segment has recorded it."""
@@ -111,20 +125,22 @@ class RunJournal:
         self._calls += len(event.calls)
         known = self._head.summary.get("turns") if self._head else 0
         if self._turns > (known if isinstance(known, int) else 0):
-            self.put(reply_line(time.time(), event, self._turns))
+            line = reply_line(time.time(), event, self._turns)
+            is_whole = line["text"] == event.text
+            self.put(line if is_whole else {**line, "step": self.step})
             self.put_status(turns=self._turns, calls=self._calls)
 
     def listen(self, turn: Turn[Any]) -> None:
-        """Record the events of a turn from now on."""
+        """Record a turn's events from now on."""
         self._turn, self._feed = turn, turn.events()
         self.queued = QueuedLines()
 
     async def record(
         self, work: Callable[[], Awaitable[str]], make_row: Callable[[str], Step]
     ) -> tuple[str, bool]:
-        """Do the work of a turn, and write its events: at its end, and often while it runs.
+        """Do a turn's work, and write its events: at its end, and often while it runs.
 
-        A row is written with the last events. Returns what the work gave, and whether the row is
+        A row is written with the last events. Returns the work's outcome, and whether the row is
         known to be new.
         """
         failed: list[Exception] = []
@@ -150,11 +166,11 @@ class RunJournal:
         while True:
             await anyio.sleep(FLUSH_SECONDS)
             await self._take_events(last=False)
-            with suppress(Exception):  # the end of the turn reports it
+            with suppress(Exception):  # the turn's end reports it
                 await self.flush()
 
     async def _take_events(self, *, last: bool) -> None:
-        """Add the events so far. The feed is replaced, so that none is missed."""
+        """Add the events so far. Replacing the feed makes sure none is missed."""
         feed, turn = self._feed, self._turn
         if feed is None or turn is None:
             return
@@ -167,23 +183,23 @@ class RunJournal:
         self.put(*[line | number for line in (*changed, *self.queued.waits(sent))])
 
     async def flush(self) -> None:
-        """Write the lines that were put, in one statement."""
+        """Write the waiting lines, in one statement."""
         await self._flush(None)
 
     async def seal(
         self, segment: int, standing: Standing, make_row: MakeRow, **fields: Any
     ) -> tuple[RunHead, bool]:
-        """Write how a segment ended, with a row that depends on the end of the chain.
+        """Write a segment's end, with a row depending on the chain's end.
 
-        A second time writes nothing: after a crash, or by a worker that comes late. Returns the end
-        of the chain, and whether the row is known to be written.
+        A second time writes nothing: after a crash, or by a late worker. Returns the chain's end,
+        and whether the row is known to be written.
         """
         self.put_status(standing, sealed=segment, **fields)
         added = await self._flush(segment, lambda head: [make_row(head)])
         return self._head or RunHead(self._run), added
 
     async def _flush(self, segment: int | None, make_rows: _MakeRows = lambda _: ()) -> bool:
-        """Write the lines, unless they seal a segment of which the end is written.
+        """Write the lines, unless they seal a segment whose end is written.
 
         Rows are written with them, if there are lines. Returns whether the last one is new.
         """
@@ -202,7 +218,7 @@ class RunJournal:
         return added
 
     async def _read_head(self) -> RunHead:
-        """Return the end of the chain as the database has it, and read the rows of the run."""
+        """Return the chain's end in the database, and read the run's rows."""
         rows = await self._database.read(HEAD_AND_TALLY, run=self._run)
         self._head = self._writes.load(rows)
         return self._head
@@ -212,24 +228,28 @@ class RunJournal:
         before: RunHead,
         lines: Sequence[tuple[JournalLine, LineFields]],
         at: float,
-        make_rows: _MakeRows,
+        make_rows: _MakeRows = lambda _: (),
+        *,
+        guards: Sequence[Step] = (),
     ) -> tuple[RunHead, list[int]]:
         """Add lines, the rows that pages read, and more rows, in one transaction.
 
-        Returns the new end of the chain, and how many rows each statement changed: none if another
-        execution has added entries at this place.
+        Returns the new end of the chain, and how many rows each statement changed. There are none
+        if another execution has added entries at this place, or if a guard has changed no row.
         """
         plain = [line for line, _ in lines]
         fields = [content for _, content in lines]
         head, _, steps = self._writes.append(before, plain, fields, at)
         self._head = None  # an error leaves both to be read again
-        changed = await self._database.transact([*steps, *make_rows(head)], GUARDS)
+        steps[GUARDS:GUARDS] = guards
+        several = [*steps, *make_rows(head)]
+        changed = await self._database.transact(several, GUARDS + len(guards))
         if changed:
             self._writes.written()
         return head, changed
 
 
 def _is_over(head: RunHead, segment: int) -> bool:
-    """Return whether the end of a segment is written, or its run is cancelled."""
+    """Return whether a segment's end is written, or its run is cancelled."""
     sealed = head.summary.get("sealed")
     return head.status == "cancelled" or (isinstance(sealed, int) and sealed >= segment)

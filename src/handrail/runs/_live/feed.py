@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import deque
 from typing import Any, NamedTuple
 
 import anyio
 
-from handrail.runs._live.pieces import ENDED, Piece, digest, load, skip, text_of
+from handrail.runs._live.pieces import ENDED, Piece, load, skip, text_of
 from handrail.runs.journal import JournalEntry, RunHead
 from handrail.runs.lines import LineFields, as_fields
 
@@ -16,8 +17,8 @@ _ID = re.compile(
     "(?P<number>[0-9]{1,15})(-(?P<attempt>[0-9a-f]{1,8})-(?P<chars>[0-9]{1,15})"
     "-(?P<text>[0-9]{1,15})-(?P<digest>[0-9a-f]{0,16}))?"
 )
-_MAX_LINES = 1_000
-"""Lines in memory. A watcher further behind reads the journal."""
+MAX_LINES = 1_000
+"""Lines in memory, and read at once. A watcher further behind reads the journal."""
 
 
 class Update(NamedTuple):
@@ -52,6 +53,8 @@ class Feed:
         self.rows = 0
         """How many rows the attempt has so far."""
         self.pieces: list[Piece] = []
+        self.chars = 0
+        """How many characters they have."""
         self.watchers = 0
         self.changed = anyio.Event()
         self.error: Exception | None = None
@@ -72,7 +75,7 @@ class Feed:
         """Take news, and return whether watchers should look.
 
         Args:
-            number: How many entries the journal has; None if the run was removed.
+            number: How many entries were read; None if the run was removed.
             entries: The new ones.
             rows: New rows with pieces.
         """
@@ -83,7 +86,7 @@ class Feed:
         for entry in entries:
             self._add(entry)
         self.number = max(self.number, number)
-        while len(self.lines) > _MAX_LINES:
+        while len(self.lines) > MAX_LINES:
             self.first = self.lines.popleft().number
         return any([self._add_row(*row) for row in rows]) or self.number > before  # noqa: C419
 
@@ -98,12 +101,14 @@ class Feed:
 
     def _add_row(self, turn: int, attempt: str, number: int, body: str) -> bool:
         """Add a row with pieces. Returns False for a known one, and for one behind a gap."""
-        if attempt > self.attempt:
-            self.turn, self.attempt, self.rows, self.pieces = turn, attempt, 0, []
+        if (turn, attempt) > (self.turn, self.attempt):
+            self.turn, self.attempt, self.rows, self.pieces, self.chars = turn, attempt, 0, [], 0
         if attempt != self.attempt or number != self.rows:
             return False
         self.rows += 1
-        self.pieces += load(body)
+        pieces = load(body)
+        self.pieces += pieces
+        self.chars += sum(len(piece.text) for piece in pieces)
         return True
 
 
@@ -113,14 +118,11 @@ class Cursor:
     def __init__(self, number: int = 0) -> None:
         self.number = number
         """The last journal line."""
-        self.attempt = ""
+        self._attempt = ""
         """The attempt whose pieces were shown; after a reconnect, only its last characters."""
-        self.chars = 0
+        self._chars = 0
         """How many characters were shown, in all pieces."""
-        self.text = 0
-        """How many characters of text were shown."""
-        self.digest = ""
-        self._shown = ""
+        self._text = ShownText()
         self._pieces = 0
 
     @classmethod
@@ -131,48 +133,47 @@ class Cursor:
             raise ValueError(f"Not the id of an event: {text[:40]!r}.")
         cursor = cls(int(place["number"]))
         if place["attempt"]:
-            cursor.attempt, cursor.digest = place["attempt"], place["digest"]
-            cursor.chars, cursor.text = int(place["chars"]), int(place["text"])
+            cursor._attempt, cursor._chars = place["attempt"], int(place["chars"])
+            cursor._text = ShownText(int(place["text"]), place["digest"])
         return cursor
 
     @property
     def id(self) -> str:
         """The last event's place, as text."""
-        if not self.attempt:
+        if not self._attempt:
             return str(self.number)
-        seal = digest(self._shown) if self._shown else self.digest
-        return f"{self.number}-{self.attempt[-8:]}-{self.chars}-{self.text}-{seal}"
+        shown = f"{self._text.chars}-{self._text.digest}"
+        return f"{self.number}-{self._attempt[-8:]}-{self._chars}-{shown}"
 
     def reset(self) -> None:
         """Forget the shown reply."""
-        self.attempt = self.digest = self._shown = ""
-        self.chars = self.text = self._pieces = 0
+        self._attempt, self._text = "", ShownText()
+        self._chars = self._pieces = 0
 
     def show(self, feed: Feed) -> list[Update]:
         """Return the new pieces."""
         updates: list[Update] = []
-        if feed.attempt != self.attempt:
-            if self.attempt == feed.attempt[-8:]:  # it was shown before a reconnect
-                self._shown = text_of(feed.pieces)[: self.text]
-            elif self.attempt:
-                updates.append(self.restart())
-            self.attempt = feed.attempt
-            left = skip(feed.pieces, self.chars)
-        else:
-            left = feed.pieces[self._pieces :]
+        left = feed.pieces[self._pieces :]
+        if feed.attempt != self._attempt:
+            if self._attempt == feed.attempt[-8:]:  # it was shown before a reconnect
+                if feed.chars < self._chars:
+                    return []  # another process has read more
+                self._text = ShownText.of(text_of(feed.pieces)[: self._text.chars])
+            elif self._attempt:
+                updates.append(self._restart())
+            self._attempt = feed.attempt
+            left = skip(feed.pieces, self._chars)
         self._pieces = len(feed.pieces)
-        for piece in left:
-            self._note(piece)
-            updates.append(Update(self.id, piece.fields))
+        updates += [self._show(piece) for piece in left]
         return updates
 
-    def _note(self, piece: Piece) -> None:
-        self.chars += len(piece.text)
+    def _show(self, piece: Piece) -> Update:
+        self._chars += len(piece.text)
         if piece.kind == "text":
-            self._shown += piece.text
-            self.text = len(self._shown)
+            self._text.add(piece.text)
+        return Update(self.id, piece.fields)
 
-    def restart(self) -> Update:
+    def _restart(self) -> Update:
         """Return an event saying: discard the reply so far."""
         self.reset()
         return Update(self.id, {"event": "restart", "reason": REPLACED})
@@ -180,17 +181,44 @@ class Cursor:
     def complete(self, text: str) -> list[Update]:
         """Return the text still missing when the journal has the whole reply."""
         updates: list[Update] = []
-        seen = text[: self.text]
-        if seen != self._shown and digest(seen) != self.digest:
-            updates.append(self.restart())
-        if left := text[self.text :]:
-            piece = Piece("text", left)
-            self.attempt = self.attempt or "0"
-            self._shown = text
-            self.text = len(text)
-            self.chars += len(left)
-            updates.append(Update(self.id, piece.fields))
+        if not self._text.begins(text):
+            updates.append(self._restart())
+        if left := text[self._text.chars :]:
+            self._attempt = self._attempt or "0"
+            self._text = ShownText.of(text[: self._text.chars])
+            updates.append(self._show(Piece("text", left)))
         return updates
+
+
+class ShownText:
+    """The text that a watcher shows: how long it is, and a digest of it."""
+
+    def __init__(self, chars: int = 0, digest: str = "") -> None:
+        self.chars = chars
+        self._digest = digest
+        self._hash = hashlib.sha256()
+
+    @classmethod
+    def of(cls, text: str) -> ShownText:
+        """Return a text as shown."""
+        shown = cls()
+        shown.add(text)
+        return shown
+
+    def add(self, text: str) -> None:
+        """Add what is shown next."""
+        self.chars += len(text)
+        self._hash.update(text.encode("utf-8", "surrogatepass"))
+        self._digest = ""
+
+    @property
+    def digest(self) -> str:
+        """The digest, or "" for no text."""
+        return self._digest or (self._hash.hexdigest()[:16] if self.chars else "")
+
+    def begins(self, text: str) -> bool:
+        """Return whether a text begins with the shown one."""
+        return ShownText.of(text[: self.chars]).digest == self.digest
 
 
 REPLACED = "Another worker has begun the reply again."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
@@ -15,6 +14,8 @@ PieceKind: TypeAlias = Literal["text", "thought", "args"]
 CHANNEL = "handrail_live"
 """Watchers listen here, on PostgreSQL."""
 NOTIFY: Step = (f"SELECT pg_notify('{CHANNEL}', '')", [{}])
+NO_SYNC: Step = ("SET LOCAL synchronous_commit TO OFF", [{}])
+"""Pieces need not wait for the disk, and those that notify wait for one another."""
 ENDED = ("done", "failed", "cancelled")
 
 
@@ -68,11 +69,6 @@ def load(text: str) -> list[Piece]:
     return [Piece(*cast("list[Any]", one)) for one in json.loads(text)]
 
 
-def digest(text: str) -> str:
-    """Return a short digest."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
 def skip(pieces: Iterable[Piece], chars: int) -> list[Piece]:
     """Return pieces without their first characters."""
     left: list[Piece] = []
@@ -101,7 +97,7 @@ def drop_pieces(rows: list[dict[str, Any]]) -> Step:
 
 DROP_LEFT = (
     "DELETE FROM handrail_piece WHERE run IN (SELECT p.run FROM handrail_piece p "
-    "JOIN handrail_run r ON r.id = p.run WHERE p.number = 0 "
+    "CROSS JOIN handrail_run r WHERE r.id = p.run "  # SQLite then begins with the pieces
     "AND r.status IN ('done', 'failed', 'cancelled', 'waiting'))"
 )
 """Removes pieces left by dead workers, if their run streams no more."""

@@ -13,7 +13,7 @@ import anyio
 from handrail._support.loop import spawn
 from handrail.agent import RunEvent
 from handrail.messages import ArgsDelta, Delta, Reply, Restart
-from handrail.runs._live.pieces import NOTIFY, Piece, add_pieces, drop_pieces, dump
+from handrail.runs._live.pieces import NO_SYNC, NOTIFY, Piece, add_pieces, drop_pieces, dump
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
 
@@ -41,7 +41,7 @@ class Sender:
         return LiveReply(self, run, turns)
 
     def put(self, reply: LiveReply) -> None:
-        """Note that a reply has something to send."""
+        """Note a reply with something to send."""
         if reply not in self._waiting:
             self._waiting.append(reply)
         self._wake()
@@ -79,7 +79,7 @@ class Sender:
             gone = [{"run": run, "turn": turn} for run, turn in dropped.items()]
             steps.append(drop_pieces(gone))
         if steps and self._database.is_postgres:
-            steps.append(NOTIFY)
+            steps = [NO_SYNC, *steps, NOTIFY]
         try:
             if steps:
                 await self._database.transact(steps, 0)

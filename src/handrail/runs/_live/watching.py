@@ -7,19 +7,20 @@ import logging
 from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import Context
+from itertools import islice
 from typing import Any, NamedTuple
 
 import anyio
 from anyio import to_thread
 
 from handrail._support.loop import current_loop, spawn
-from handrail.runs._live.feed import Cursor, Feed, Line, Update
+from handrail.runs._live.feed import MAX_LINES, Cursor, Feed, Line, Update
 from handrail.runs._live.news import watch as watch_database
 from handrail.runs._live.pieces import CHANNEL
 from handrail.runs._live.port import WatchedStore
 from handrail.runs._live.replies import find_text
 from handrail.runs.journal import JournalEntry, JournalError
-from handrail.runs.lines import EVENTS, MAX_TEXT_CHARS, as_fields
+from handrail.runs.lines import EVENTS, as_fields
 
 log = logging.getLogger("handrail")
 
@@ -76,8 +77,8 @@ class Watching:
 
     async def _read(self, feed: Feed, cursor: Cursor) -> AsyncGenerator[Update]:
         """Yield unseen events: journal lines, then the reply under way."""
-        end = feed.number
-        for line in await self._lines_behind(feed, cursor.number):
+        lines, end = await self._lines_behind(feed, cursor.number)
+        for line in lines:
             if line.fields["event"] == "reply":
                 for update in cursor.complete(await self._text_of(feed, line)):
                     yield update
@@ -89,21 +90,24 @@ class Watching:
             for update in cursor.show(feed):
                 yield update
 
-    async def _lines_behind(self, feed: Feed, number: int) -> list[Line]:
+    async def _lines_behind(self, feed: Feed, number: int) -> tuple[list[Line], int]:
+        """Return the lines behind a number, and the number up to which there are no others."""
         if number >= feed.first:
-            return [line for line in feed.lines if line.number > number]
-        entries = await to_thread.run_sync(self._entries, feed.run, number)
-        return [Line(entry.number, as_fields(entry)) for entry in entries]
+            return [line for line in feed.lines if line.number > number], feed.number
+        entries, end = await to_thread.run_sync(self._entries, feed.run, number, feed.number)
+        return [Line(entry.number, as_fields(entry)) for entry in entries], end
 
-    def _entries(self, run: str, after: int) -> list[JournalEntry]:
-        return list(self._store.read(run, after=after, kinds=EVENTS))
+    def _entries(self, run: str, after: int, end: int) -> tuple[list[JournalEntry], int]:
+        """Return the entries up to a number, but not too many, and the number reached."""
+        several = self._store.read(run, after=after, kinds=EVENTS)
+        entries = list(islice(several, MAX_LINES))
+        return entries, entries[-1].number if len(entries) == MAX_LINES else end
 
     async def _text_of(self, feed: Feed, line: Line) -> str:
-        """Return a reply's whole text. A line only has the beginning if it is long."""
-        text = str(line.fields.get("text", ""))
-        if len(text) < MAX_TEXT_CHARS:
-            return text
-        return await to_thread.run_sync(find_text, self._store, feed.run, line.number, text)
+        """Return a reply's whole text."""
+        if "step" not in line.fields:
+            return str(line.fields.get("text", ""))
+        return await to_thread.run_sync(find_text, self._store, feed.run, line.fields)
 
     # the reader
 
@@ -160,37 +164,45 @@ class Watching:
         return [self._look_at(feed, entries.get(feed.run), rows[feed.run]) for feed in feeds]
 
     def _look_at(self, feed: Feed, number: int | None, rows: list[tuple[Any, ...]]) -> _News:
-        has_more = number is not None and number > feed.number
-        return _News(number, self._entries(feed.run, feed.number) if has_more else [], rows)
+        entries: list[JournalEntry] = []
+        if number is not None and number > feed.number:
+            entries, number = self._entries(feed.run, feed.number, number)
+        return _News(number, entries, rows)
 
 
 class _News(NamedTuple):
     """A run's news."""
 
     number: int | None
-    """How many entries its journal has; None if the run was removed."""
+    """How many entries were read; None if the run was removed."""
     entries: list[JournalEntry]
     rows: list[tuple[Any, ...]]
 
 
 def _places(feeds: Iterable[Feed]) -> dict[str, Any]:
-    places = [{"run": one.run, "attempt": one.attempt, "number": one.rows} for one in feeds]
-    return {"places": json.dumps(places)}
+    places = [(one.run, one.turn, one.attempt, one.rows) for one in feeds]
+    names = ("run", "turn", "attempt", "number")
+    return {"places": json.dumps([dict(zip(names, place, strict=True)) for place in places])}
 
 
 _HEADS = "SELECT run, entries FROM handrail_summary WHERE run IN"
 _KNOWN = (
     (
-        "(SELECT json_extract(value, '$.run') AS run, json_extract(value, '$.attempt') AS attempt, "
+        "(SELECT json_extract(value, '$.run') AS run, json_extract(value, '$.turn') AS turn, "
+        "json_extract(value, '$.attempt') AS attempt, "
         "json_extract(value, '$.number') AS number FROM json_each(:places)) w"
     ),
-    "json_to_recordset(CAST(:places AS json)) AS w(run text, attempt text, number integer)",
+    (
+        "json_to_recordset(CAST(:places AS json)) "
+        "AS w(run text, turn integer, attempt text, number integer)"
+    ),
 )
 _PIECES = [
     "SELECT p.run, p.turn, p.attempt, p.number, p.body "
-    f"FROM {known} JOIN handrail_piece p ON p.run = w.run AND (p.attempt > w.attempt "
+    f"FROM {known} JOIN handrail_piece p ON p.run = w.run AND (p.turn > w.turn "
+    "OR (p.turn = w.turn AND p.attempt > w.attempt) "
     "OR (p.attempt = w.attempt AND p.number >= w.number)) "
-    "ORDER BY p.run, p.attempt, p.number"
+    "ORDER BY p.run, p.turn, p.attempt, p.number"
     for known in _KNOWN
 ]
 
