@@ -100,6 +100,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
     ),
     "sandbox": ({"_kernel"}, {"_process"}, {"_bubblewrap"}),
     "tools": ({"_notebook"}, {"_files"}, {"_edit", "_search", "_trees", "_web"}, {"_shell"}),
+    "web": ({"_protocols"},),
 }
 """The folders inside an edge, from the lowest to the highest."""
 

@@ -1,4 +1,4 @@
-"""What waits for a person, and answers from those who may give them."""
+"""Open requests, and answers from the people who may answer them."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ MAX_CHAT_BYTES = 1024 * 1024
 MAX_STREAMS = 1_000
 _LIST = 50
 _LOOK_SECONDS = 0.1
-"""Between two looks at a conversation that another request continues."""
+"""Between two checks for a conversation that another request continues."""
 _PLACE = re.compile("([0-9]{1,15}(-[0-9a-f]{1,8}-[0-9]{1,15}-[0-9]{1,15}-[0-9a-f]{0,16})?)?")
 """The id of an event, without its run."""
 

@@ -35,7 +35,7 @@ from handrail.web.conversations import (
 
 _log = logging.getLogger("handrail.web")
 _LOOK_SECONDS = 1.0
-"""Between two looks at a run that waits, or runs in another process."""
+"""Between two checks for a run that waits, or runs in another process."""
 _ELSEWHERE = WireEvent("end", {"status": "done", "reason": "", "reload": True})
 """The end of a run whose events are in another process. Its messages are in the store."""
 

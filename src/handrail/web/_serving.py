@@ -1,4 +1,4 @@
-"""What serves a chat's runs: this process, or workers."""
+"""The two ways to run chats: in this process, or by workers."""
 
 from __future__ import annotations
 

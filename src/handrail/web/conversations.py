@@ -69,7 +69,7 @@ class ConversationHead(NamedTuple):
     run: str
     """The latest run; empty if there was none."""
     lease: float
-    """Until when a process continues it. 0: none does. Below 0: its run goes on by itself."""
+    """Until when a process continues it. 0: none does. Below 0: its run continues by itself."""
 
 
 class SavedConversation(NamedTuple):
@@ -178,7 +178,7 @@ class Conversations:
         return await self._set_lease(head, self._clock() + LEASE_SECONDS)
 
     async def park(self, head: ConversationHead) -> ConversationHead:
-        """Keep a claim without a process: the run goes on by itself, or waits for a person."""
+        """Keep a claim without a process: the run continues by itself, or waits for a person."""
         return await self._set_lease(head, PARKED)
 
     async def settle(self, head: ConversationHead, messages: Sequence[Message]) -> ConversationHead:

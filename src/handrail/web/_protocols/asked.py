@@ -1,4 +1,4 @@
-"""What a chat request asks for, in any protocol."""
+"""Chat requests in any protocol: a message, or answers."""
 
 from __future__ import annotations
 
