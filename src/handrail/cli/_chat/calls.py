@@ -29,7 +29,7 @@ _GOES_ON = Span("  ┊ ", "muted")
 _MAX_OUTPUT_ROWS = 3
 _MAX_FAILURE_ROWS = 6
 _LAST_ROWS = 2
-"""Rows to show from a failed command."""
+"""Rows to show of a command's longer output: most programs say at the end how it went."""
 _MAX_CHARS = 20_000
 """Longest output to wrap."""
 _MAX_TITLE_CHARS = 2_000
@@ -79,6 +79,8 @@ class Ending(NamedTuple):
     """The output lines to show."""
     note: str = ""
     """What is not shown."""
+    is_end: bool = False
+    """Whether the lines are the last ones, below what is not shown."""
 
 
 def title_of(call: Call) -> Row:
@@ -203,19 +205,23 @@ def _command_ending(ended: re.Match[str], lines: Sequence[str]) -> Ending:
     count = int(ended[4].replace(",", "")) if ended[4] else len(lines)
     if count <= _MAX_OUTPUT_ROWS:
         return Ending(glyph, summary, tuple(lines))
-    shown = _LAST_ROWS if failed else 0
-    note = f"… {_count(count - shown)} {'above' if failed else 'of output'}"
-    return Ending(glyph, summary, tuple(lines[-shown:]) if shown else (), note)
+    note = f"… {_count(count - _LAST_ROWS)} above"
+    return Ending(glyph, summary, tuple(lines[-_LAST_ROWS:]), note, is_end=True)
 
 
-def output_rows(lines: Sequence[str], note: str, width: int) -> Iterator[Row]:
-    """Yield output lines behind a margin, and a note about omitted ones."""
+def output_rows(
+    lines: Sequence[str], note: str, width: int, *, is_end: bool = False
+) -> Iterator[Row]:
+    """Yield lines of a tool's output behind a margin, and a note about what is not shown."""
+    said: list[Row] = [(Span(f"    {note}", "muted"),)] if note else []
+    if is_end:
+        yield from said
     for line in lines:
         room = width - width_of((OUTSIDE,))
         for number, row in enumerate(fold((Span(safe_line(line)),), room)):
             yield strip_end((_GOES_ON if number else OUTSIDE, *row))
-    if note:
-        yield (Span(f"    {note}", "muted"),)
+    if not is_end:
+        yield from said
 
 
 def bar_row(fraction: float, words: str, width: int) -> Row:

@@ -69,6 +69,18 @@ def changes_rows(changes: Sequence[FileContents], width: int) -> Iterator[Row]:
         yield from diff_rows(change, width, max(MAX_DIFF_ROWS // len(changes), _MIN_DIFF_ROWS))
 
 
+def count_lines(changes: Sequence[FileContents]) -> str:
+    """Return how many lines were added and removed, or "" if that is not known."""
+    texts = [
+        ((one.before or b"").decode(errors="replace"), (one.after or b"").decode(errors="replace"))
+        for one in changes
+    ]
+    if not texts or sum(len(old) + len(new) for old, new in texts) > _MAX_COMPARED_CHARS:
+        return ""
+    signs = [line.sign for old, new in texts for line in _compare(old, new)]
+    return f"+{signs.count('+')} -{signs.count('-')}"
+
+
 def word_rows(changes: Sequence[FileContents]) -> Iterator[str]:
     """Yield changed lines with words for signs, with file names if needed."""
     for change in changes:

@@ -66,10 +66,18 @@ def _models(chat: Conversation) -> Iterator[Choice]:
             (name, server.url) for server in servers for name in server.names
         ]
     own = chat.session.kit.app.settings["base_url"]
-    for name, url in names:
-        if url == own:  # another server needs another --base-url
-            yield Choice(name, name, url)
-    for name, about in describe_known_models():
+    local = [(name, url) for name, url in names if url == own]  # another needs another --base-url
+    prefix = chat.model.partition(":")[0]
+
+    def order(known: tuple[str, str]) -> tuple[bool, str]:
+        """The same provider's models are first, and new ones before old ones, by their names."""
+        return known[0].startswith(f"{prefix}:"), known[0]
+
+    found = dict([*local, *sorted(describe_known_models(), key=order, reverse=True)])
+    now = found.pop(chat.model, "")
+    if found:
+        yield Choice(chat.model, chat.model, ", ".join(filter(None, ("in use", now))))
+    for name, about in found.items():
         yield Choice(name, name, about)
 
 

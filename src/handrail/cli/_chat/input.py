@@ -52,6 +52,8 @@ class Keyboard:
         """The text typed on a line before it was interrupted."""
         self.on_background: Callable[[], None] = lambda: None
         """Called by no key: lines are read only between turns."""
+        self.on_idle: Callable[[], None] = lambda: None
+        """Not called: while a line is read, nothing else is printed."""
         self.images: dict[str, bytes] = {}
         """Pasted images. There are none."""
         self.next_text = ""

@@ -46,9 +46,7 @@ def _result_rows(result: Result, width: int) -> Iterator[Row]:
     lines = result.text.rstrip().splitlines()
     left = len(lines) - _MAX_OUTPUT_ROWS
     note = f"… {left:,} lines above" if left > 0 else ""
-    if note:
-        yield from output_rows((), note, width)
-    yield from output_rows(lines[-_MAX_OUTPUT_ROWS:], "", width)
+    yield from output_rows(lines[-_MAX_OUTPUT_ROWS:], note, width, is_end=True)
 
 
 def add_note(chat: Conversation, text: str) -> Rows:

@@ -21,6 +21,10 @@ class Meter:
 
     def __init__(self) -> None:
         self.mode = ""
+        self.place = ""
+        """The folder and its branch."""
+        self.jobs = 0
+        """Commands that run in the background."""
         self.window: int | None = None
         """The model's context size in tokens, if known."""
         self._money: Decimal | None = Decimal(0)
@@ -94,14 +98,27 @@ class Meter:
         text = f"{'! ' * full}{share}% of {self.window // 1000}k context{', /compact' * full}"
         return (Span(" · ", "muted"), Span(text, "warn" if full else "muted"))
 
-    def row(self, activity: str, width: int) -> Row:
-        """Return a row with the mode, the activity, and what was used."""
+    def _surroundings(self) -> Row:
+        jobs = f"{self.jobs} job{'s' * (self.jobs > 1)}" if self.jobs else ""
+        return tuple([Span(f" · {one}", "muted") for one in (safe_line(self.place), jobs) if one])
+
+    def row(self, activity: str, width: int, *, is_busy: bool = False) -> Row:
+        """Return a row with the mode, the activity, and what was used.
+
+        Without room for all, what happens is more important than what was used, and this more
+        than a model's name.
+        """
         mode = Span(("! open" if self.mode == "open" else self.mode), "key")
         what = (Span(f" · {safe_line(activity)}", "muted"),) if activity else ()
         used = self._context_used()
         spent = (Span(self._spent, "muted"),) if self._spent else ()
         first, edge = (Span("  "), mode), min(width, MAX_PROSE_COLUMNS)
-        for left in ((*first, *what, *used), (*first, *used)):
+        around = () if is_busy else self._surroundings()
+        for left in (
+            (*first, *what, *around, *used),
+            (*first, *what, *used),
+            (*first, *(what if is_busy else used)),
+        ):
             if spent and edge - width_of(left) - width_of(spent) >= _GAP:
                 gap = edge - cells(plain(left)) - cells(plain(spent))
                 return (*left, Span(" " * gap), *spent)

@@ -18,7 +18,6 @@ from handrail.agent import RunState
 from handrail.approvals import ask_at_terminal, terminal
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Exit, Halt
-from handrail.cli._chat.changes import CallChanges
 from handrail.cli._chat.choices import list_choices
 from handrail.cli._chat.commands import name_commands
 from handrail.cli._chat.conversation import Conversation
@@ -125,7 +124,7 @@ def _converse(
 ) -> tuple[Exit, Conversation]:
     """Hold one conversation. Return the exit code, and what it left."""
     kit, model, saved = now
-    watcher = open_watcher(screen, CallChanges(kit.workspace), plain=plain)
+    watcher = open_watcher(screen, kit, plain=plain)
     console = _open_console(kit, screen, plain=plain)
     asks = partial(_approver, kit, console=console, plain=plain)
     asks_question = ask_at_terminal(console=console, plain=plain)

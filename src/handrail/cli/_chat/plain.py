@@ -44,7 +44,7 @@ class PlainWatcher:
         self.model: Model | None = None
         self.count = 0
         self.last_output = ""
-        self.jobs = JobList()
+        self.jobs = JobList(tuple)
         self._plan = Plan()
         self._text = ""
         """Model text in an incomplete line."""
@@ -80,8 +80,14 @@ class PlainWatcher:
         """Return nothing: no row changes."""
         return ()
 
+    def look_at_jobs(self) -> None:
+        """Report the jobs that have ended since the last look."""
+        for job in self.jobs.take_ended():
+            self._say(f"Job {job.number} ended: {job.ending}.")
+
     def tick(self) -> None:
-        """Report slow calls."""
+        """Report calls that take long, and jobs that have ended."""
+        self.look_at_jobs()
         now = self._clock()
         for name, one in self._calls.items():
             due = self._said.get(name, 0)
@@ -173,7 +179,6 @@ class PlainWatcher:
         change = self._changed(result.call_id)
         if result.failure is None:
             self._plan.read(one.call)
-            self.jobs.read(one.call, result, self._clock())
         seconds = self._clock() - one.began if one.began else 0.0
         ending = ending_of(one.call, result, seconds)
         self._say_text(ends=True)
@@ -213,9 +218,9 @@ def _how(result: Result, ending: Ending) -> str:
 
 
 def _output(ending: Ending) -> Iterator[str]:
-    yield from map(safe_line, ending.output)
-    if ending.note:
-        yield ending.note.removeprefix("… ")
+    lines, note = map(safe_line, ending.output), ending.note.removeprefix("… ")
+    notes = [note] if note else []
+    yield from (*notes, *lines) if ending.is_end else (*lines, *notes)
 
 
 def _in_words(seconds: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -81,8 +80,8 @@ def _entries_of(chat: Conversation, messages: Sequence[Message]) -> Sequence[Und
 
 
 def jobs(chat: Conversation, _rest: str) -> Rows:
-    """List commands running in the background."""
-    rows = list(chat.watcher.jobs.rows(time.time(), chat.screen.width))
+    """List the commands that run in the background."""
+    rows = list(chat.watcher.jobs.rows(chat.screen.width))
     if not rows:
         yield "no jobs: no command runs in the background"
     yield from rows

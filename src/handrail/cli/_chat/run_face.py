@@ -7,9 +7,11 @@ from typing import Any
 import anyio
 
 from handrail.agent import RunEvent, RunState
+from handrail.cli._chat.activity import JobList
 from handrail.cli._chat.changes import CallChanges
 from handrail.cli._chat.plain import PlainWatcher
 from handrail.cli._chat.watch import Watcher
+from handrail.cli._project.kit import Kit
 from handrail.cli._screen.rows import Span
 from handrail.cli._screen.terminal import Screen
 from handrail.events import Event
@@ -69,6 +71,9 @@ class RunFace:
             await anyio.sleep(_TICK)
 
 
-def open_watcher(screen: Screen, changed: CallChanges, *, plain: bool) -> Watcher | PlainWatcher:
-    """Return what shows a run's events."""
-    return PlainWatcher(screen, changed) if plain else Watcher(screen, changed)
+def open_watcher(screen: Screen, kit: Kit, *, plain: bool) -> Watcher | PlainWatcher:
+    """Return what shows the events of a run."""
+    changed = CallChanges(kit.workspace)
+    watcher = PlainWatcher(screen, changed) if plain else Watcher(screen, changed)
+    watcher.jobs = JobList(kit.list_jobs)
+    return watcher

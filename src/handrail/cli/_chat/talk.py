@@ -59,6 +59,8 @@ class Person(Protocol):
     """What the next message begins with."""
     on_background: Callable[[], None]
     """Called when a running command is to continue in the background."""
+    on_idle: Callable[[], None]
+    """Called again and again while the chat waits for a message."""
 
     def line(self) -> str | Exit:
         """Return the next message, or an exit code if there is none."""
@@ -166,6 +168,8 @@ class Talk:
         self._scope: anyio.CancelScope | None = None
         """Around a command typed by the user, while it runs."""
         person.on_background = self._move_to_background
+        person.on_idle = watcher.look_at_jobs
+        watcher.meter.place = session.kit.describe_place()
         watcher.count = session.state.calls
         watcher.meter.read(session.state, session.model)
         approver.session = session
@@ -182,6 +186,7 @@ class Talk:
         """Tell the meter what a command can change."""
         meter = self._watcher.meter
         meter.mode, meter.window = str(self._session.kit.rules.mode), self._session.window
+        meter.jobs = len(self._watcher.jobs.running)
 
     def last_output(self) -> str:
         """Return the last call's whole result, safe to show."""
@@ -195,6 +200,7 @@ class Talk:
         line = first or self._person.line()
         while isinstance(line, str):
             ended = self._take_line(line)
+            self._watcher.meter.place = self._session.kit.describe_place()
             line = self._person.line() if ended is None else ended
         return line
 
@@ -244,8 +250,7 @@ class Talk:
     def _show_sent(self, line: str) -> None:
         """Print a message above its input. A terminal shows others itself."""
         if self._screen.frame is not None and line.strip():
-            after = () if line.startswith("/") else ((),)
-            self._screen.show((), *sent_rows(line, self._screen.width), *after)
+            self._screen.show((), *sent_rows(line, self._screen.width))
 
     def _after_command(self) -> Exit | None:
         """Do what a command has begun, and return an exit code if the conversation is to end."""

@@ -8,9 +8,16 @@ from typing import TypeAlias
 
 from handrail import Call, Result
 from handrail.agent import InnerEvent, RunEvent
-from handrail.cli._chat.activity import JobList, Plan, RunningCall, call_rows, is_inner
+from handrail.cli._chat.activity import (
+    JobList,
+    Plan,
+    RunningCall,
+    call_rows,
+    ended_rows,
+    is_inner,
+)
 from handrail.cli._chat.calls import ending_of, format_elapsed, output_rows, title_of, title_row
-from handrail.cli._chat.changes import FileContents, changes_rows
+from handrail.cli._chat.changes import FileContents, changes_rows, count_lines
 from handrail.cli._chat.meter import Meter
 from handrail.cli._project.models import describe_retry
 from handrail.cli._screen.markdown import Markdown
@@ -36,6 +43,8 @@ Changed: TypeAlias = Callable[[str], Sequence[FileContents]]
 """Takes a call's id, and returns the files it changed."""
 _UNDATED = 0.0
 _CUT_OFF: Row = (Span("  … the reply was cut off, and starts again", "warn"),)
+_LONG_SECONDS = 5.0
+"""Seconds after which a key for running commands is named."""
 _PAINT_SECONDS = 1 / 30
 """Seconds between two paintings of streaming text."""
 
@@ -57,7 +66,7 @@ class Watcher:
         self.last_output = ""
         """The whole result from the last ended call."""
         self._hinted = False
-        self.jobs = JobList()
+        self.jobs = JobList(tuple)
         self._plan = Plan()
         self._text = Markdown(screen.width)
         self._streamed = False
@@ -84,7 +93,8 @@ class Watcher:
         self._text = Markdown(self._screen.width)
         self._streamed = False
         self._calls, self._over = {}, set()
-        self._began, self._waits, self._last = self._clock(), True, ""
+        self._began, self._waits = self._clock(), True
+        self._last = "" if self._screen.frame is None else "message"
         self._again = None
 
     def pause(self) -> None:
@@ -222,17 +232,19 @@ class Watcher:
         self._over.add(result.call_id)
         self.last_output = result.text
         call, width = shown.call, self._screen.width
-        change = list(changes_rows(self._changed(result.call_id), width))
+        changed = self._changed(result.call_id)
+        change = list(changes_rows(changed, width))
         if result.failure is None:
             self._plan.read(call)
-            self.jobs.read(call, result, at)
         ending = ending_of(call, result, at - shown.began if shown.began else 0.0)
-        right = f"{ending.summary}  #{shown.number}"
+        summary = count_lines(changed) if result.failure is None else ""
+        right = f"{summary or ending.summary}  #{shown.number}"
         rows = [title_row(ending.glyph, title_of(call), right, width)]
         if change and not shown.asked:  # otherwise the approval request has shown it
             rows += change
         elif not change:
-            rows += output_rows(ending.output, self._add_hint(ending.note), width)
+            note = self._add_hint(ending.note)
+            rows += output_rows(ending.output, note, width, is_end=ending.is_end)
         self._show("text", self._end_text())
         self._show("call", rows)
 
@@ -259,12 +271,18 @@ class Watcher:
         self._settled = self._clock()
 
     def tick(self) -> None:
-        """Paint the changing rows: the text's end, the activity, and the usage."""
+        """Paint the rows that change: the end of the text, the activity, and what was used."""
+        self.look_at_jobs()
         if self._began:
             self._painted = self._clock()
             fresh, self._fresh = self._fresh, []
             if not self._show("text", fresh):
                 self._screen.paint((), self._live())
+
+    def look_at_jobs(self) -> None:
+        """Print the jobs that have ended since the last look."""
+        for job in self.jobs.take_ended():
+            self._show("job", ended_rows(job, self._screen.width))
 
     def _live(self) -> list[Row]:
         if not self._began or not self._screen.can_change:
@@ -276,7 +294,7 @@ class Watcher:
         below = [
             *self._plan.rows(width, max(self._screen.live_rows - 5, 2)),
             *call_rows(list(self._calls.values()), now, width, len(self._over)),
-            *self.jobs.rows(now, width),
+            *self.jobs.rows(width),
         ]
         room = max(self._screen.live_rows - len(below) - 2, 1)
         apart: list[Row] = [()] if self._last or tail else []
@@ -287,11 +305,18 @@ class Watcher:
         """Return what happens now, and what was used, as a row; an empty one between turns."""
         if not self._began:
             return ()
-        took = format_elapsed(self._clock() - self._began)
-        stops = "Ctrl+C stops" if self._screen.frame is None else "Esc stops"
+        now, stops = self._clock(), "Ctrl+C stops"
+        if self._screen.frame is not None:
+            stops = "Ctrl+B: background" if self._is_long(now) else "Esc stops"
         if self._again is not None:
             wait, until = self._again
-            said = describe_retry(wait, until - self._clock())
-            return self.meter.row(f"{said}, {stops}", width)
+            said = describe_retry(wait, until - now)
+            return self.meter.row(f"{said}, {stops}", width, is_busy=True)
         what = "writing" if self._streamed else "thinking" if self._waits else "working"
-        return self.meter.row(f"{what} {took} · Ctrl+C stops", width)
+        took = format_elapsed(now - self._began)
+        return self.meter.row(f"{what} {took} · {stops}", width, is_busy=True)
+
+    def _is_long(self, now: float) -> bool:
+        """Return whether a command runs for long enough to continue it in the background."""
+        began = [one.began for one in self._calls.values() if one.began and one.call.name == "bash"]
+        return bool(began) and now - min(began) >= _LONG_SECONDS

@@ -21,6 +21,7 @@ from prompt_toolkit.layout import (
 )
 from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor, TabsProcessor
 from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.search import SearchDirection, SearchState
 from prompt_toolkit.widgets import SearchToolbar
 
 from handrail.cli._input.keys import is_picking
@@ -70,9 +71,7 @@ def color_depth(theme: Theme) -> ColorDepth:
 
 def make_layout(parts: Parts) -> Layout:
     """Return the rows, with the cursor in the input."""
-    search = SearchToolbar(
-        backward_search_prompt="  search: ", forward_search_prompt="  search on: "
-    )
+    search = _search(parts)
     rows = HSplit(
         [
             _window(parts, lambda: parts.live),
@@ -90,8 +89,22 @@ def make_layout(parts: Parts) -> Layout:
     return Layout(VSplit([rows, Window(width=1)]))
 
 
+def _search(parts: Parts) -> SearchToolbar:
+    """Return the row of a search in earlier messages. It says if there is no match."""
+    typed = Buffer()
+
+    def prompt() -> str:
+        wanted = SearchState(typed.text, SearchDirection.BACKWARD, ignore_case=True)
+        found = parts.buffer.document_for_search(wanted).text
+        return "  search: " if typed.text.lower() in found.lower() else "  no match: "
+
+    return SearchToolbar(
+        typed, backward_search_prompt=prompt, forward_search_prompt=prompt, ignore_case=True
+    )
+
+
 def _input(parts: Parts, search: SearchToolbar) -> Window:
-    empty = Condition(lambda: not parts.buffer.text)
+    empty = Condition(lambda: not parts.buffer.text and not search.search_buffer.text)
     hint = AfterInput(lambda: _paint(parts, [(Span(_hint(parts), "muted"),)]))
     control = BufferControl(
         parts.buffer,

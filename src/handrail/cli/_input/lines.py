@@ -53,6 +53,8 @@ class Lines:
         """Called when the chat begins to wait: what the input shows depends on it."""
         self.on_background: Callable[[], None] = lambda: None
         """Called when a running command is to continue in the background."""
+        self.on_idle: Callable[[], None] = lambda: None
+        """Called again and again while the chat waits for a message."""
         self.images: dict[str, bytes] = {}
         """Pasted images, by their names in messages."""
         self.next_text = ""
@@ -96,5 +98,6 @@ class Lines:
                     return self._sent.popleft()
                 with suppress(Empty):
                     self._wakes.get(timeout=_POLL_SECONDS)
+                self.on_idle()
         finally:
             self.reading = False

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from handrail import HandrailError, Spec, Tool, Toolset
+from handrail._support.git_settings import find_branch
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import closest_name
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from handrail.cli._project.settings_hooks import SettingsHooks
     from handrail.policy import RememberedApprovals, Rulebook, RulePaths
     from handrail.sandbox import Restriction, Sandbox
-    from handrail.tools import Jobs, ToolSummary, Workspace
+    from handrail.tools import Jobs, JobStatus, ToolSummary, Workspace
 
 CODING = "coding"
 """The coding tools' source name."""
@@ -269,6 +270,16 @@ class Kit:
         from handrail.tools import Jobs
 
         return Jobs()
+
+    def describe_place(self) -> str:
+        """Return the workspace's name, and its branch if it has one."""
+        folder = self.app.workspace
+        branch = find_branch(str(folder))
+        return f"{folder.name} ({branch})" if branch else folder.name
+
+    def list_jobs(self) -> Sequence[JobStatus]:
+        """Return the commands in the background. Without any, nothing is loaded for them."""
+        return self.jobs.statuses() if "jobs" in self.__dict__ else ()
 
     def _only_reads(self, command: str) -> bool:
         """Return whether the rules say a command changes nothing: plan mode allows it."""

@@ -81,7 +81,7 @@ def _format_notice(notice: Notice) -> str:
         return f"{notice.path}: {notice.message}"
     return (
         f"ignoring {notice.path}: not trusted, or changed since you trusted it; "
-        f"review it with `handrail trust {notice.path}`"
+        f"review it with `handrail trust {notice.path}`, or /trust in a chat"
     )
 
 

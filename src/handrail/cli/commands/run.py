@@ -65,12 +65,11 @@ def _is_drawn(app: App, data: Outlet) -> bool:
 
 
 def _open_face(kit: Kit, model: Model, *, plain: bool) -> Face:
-    from handrail.cli._chat.changes import CallChanges  # runs in pipes do not need the screen
-    from handrail.cli._chat.run_face import RunFace, open_watcher
+    from handrail.cli._chat.run_face import RunFace, open_watcher  # not needed in pipes
     from handrail.cli._screen.terminal import open_screen
 
     screen = open_screen(kit.app, plain=plain)
-    watcher = open_watcher(screen, CallChanges(kit.workspace), plain=plain)
+    watcher = open_watcher(screen, kit, plain=plain)
     return RunFace(screen, watcher, model, str(kit.rules.mode))
 
 
