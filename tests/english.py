@@ -134,6 +134,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "telemetry": (10, 6),
     "testing": (10, 6),
     "tools": (20, 14),
+    "web": (22, 8),
 }
 """The most "of" and "that" per 1,000 words, by package or folder of docs.
 

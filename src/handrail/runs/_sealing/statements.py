@@ -37,6 +37,9 @@ SEALED: Mapping[str, SealedTable] = {
     ),
     "handrail_turn": SealedTable(("run", "number"), ("text",)),
     "handrail_piece": SealedTable(("run", "attempt", "number"), ("body",)),
+    "handrail_conversation": SealedTable(("principal", "id"), ("title", "about")),
+    "handrail_message": SealedTable(("principal", "conversation", "number"), ("body",), ("body",)),
+    "handrail_file": SealedTable(("principal", "id"), ("name", "body"), ("body",)),
     "handrail_vote": SealedTable(("pending", "voter"), ("answer",)),
 }
 """By table. A statement has a column's value under the column's name."""

@@ -142,6 +142,22 @@ ALTER TABLE handrail_summary ALTER unfinished TYPE BYTEA USING convert_to(unfini
 ALTER TABLE handrail_summary SET (fillfactor = 60);
 """
 """Compressed texts are bytes. SQLite stores them in any column."""
+_CONVERSATIONS = """
+CREATE TABLE handrail_conversation (
+    principal TEXT NOT NULL, id TEXT NOT NULL, title TEXT NOT NULL, about TEXT NOT NULL,
+    began DOUBLE PRECISION NOT NULL, changed DOUBLE PRECISION NOT NULL, entries INTEGER NOT NULL,
+    run TEXT, lease DOUBLE PRECISION NOT NULL, PRIMARY KEY (principal, id));
+CREATE INDEX handrail_conversation_changed ON handrail_conversation (principal, changed);
+CREATE INDEX handrail_conversation_run ON handrail_conversation (run);
+CREATE TABLE handrail_message (
+    principal TEXT NOT NULL, conversation TEXT NOT NULL, number INTEGER NOT NULL, run TEXT,
+    body {bytes} NOT NULL, PRIMARY KEY (principal, conversation, number));
+CREATE TABLE handrail_file (
+    principal TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL,
+    size INTEGER NOT NULL, at DOUBLE PRECISION NOT NULL, body {bytes} NOT NULL,
+    PRIMARY KEY (principal, id));
+"""
+"""Each key begins with the principal: no query finds another one's rows."""
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
@@ -156,6 +172,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         ),
     ),
     Migration(3, _INDEXES, _INDEXES + _LONG_TEXTS, is_breaking=True),
+    Migration(4, _CONVERSATIONS.format(bytes="TEXT"), _CONVERSATIONS.format(bytes="BYTEA")),
 )
 
 
