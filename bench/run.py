@@ -19,6 +19,7 @@ import files
 import judgement
 import mcp_calls
 import models
+import programs
 import sandbox
 import search
 import terminal
@@ -47,6 +48,7 @@ def main() -> int:
         terminal,
         chat,
         durable,
+        programs,
     )
     names = {part.__name__.removesuffix("_calls"): part for part in (*parts, adapters)}
     every = [name for name, part in names.items() if part is not adapters]

@@ -48,10 +48,11 @@ EDGES: Mapping[str, set[str]] = {
         "telemetry",
         "tools",
     },
+    "credentials": {"net"},
     "console": {"approvals", "net", "policy", "runs"},
     "coding": {"agent", "models", "policy", "sandbox", "tools"},
     "hooks": set(),
-    "mcp": {"approvals", "net", "policy", "sandbox"},
+    "mcp": {"approvals", "credentials", "net", "policy", "sandbox"},
     "models": {"net", "providers"},
     "net": set(),
     "openapi": {"net", "telemetry"},
@@ -63,6 +64,7 @@ EDGES: Mapping[str, set[str]] = {
     "telemetry": {"agent", "models"},
     "testing": {"models"},
     "tools": {"net", "sandbox"},
+    "web": {"agent", "net", "runs"},
 }
 """The packages above the front door, and the other edges that each may import."""
 INSIDE: Mapping[str, tuple[set[str], ...]] = {
@@ -98,6 +100,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
     ),
     "sandbox": ({"_kernel"}, {"_process"}, {"_bubblewrap"}),
     "tools": ({"_notebook"}, {"_files"}, {"_edit", "_search", "_trees", "_web"}, {"_shell"}),
+    "web": ({"_protocols"},),
 }
 """The folders inside an edge, from the lowest to the highest."""
 

@@ -31,6 +31,7 @@ ONE_LOOP = {
     "approvals",
     "cli",
     "coding",
+    "credentials",
     "joints",
     "mcp_client",
     "mcp_gateway",

@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
 
+from handrail.runs._sealing.compression import decompress
+
 Edit: TypeAlias = Callable[[int, str, str], str | None]
 """Takes the number, the kind and the body of an entry. Returns its body, or None to delete it."""
 
@@ -18,7 +20,7 @@ def edit_entries(path: Path, edit: Edit, run: str = "") -> None:
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT run, first, lines FROM handrail_journal").fetchall()
         for name, first, text in rows:
-            before, *several = json.loads(text)
+            before, *several = json.loads(decompress(text) if isinstance(text, bytes) else text)
             lines = [
                 [kind, new, mark]
                 for number, (kind, body, mark) in enumerate(several, first)

@@ -106,6 +106,7 @@ VALUES = [
     events.Waiting(1.0, "c2", ("c1",)),
     events.Started(1.0, "c1", 1),
     events.Progressed(1.0, "c1", "half"),
+    events.CredentialUsed(1.0, "c1", "github", "alice"),
     events.AttemptFailed(1.0, "c1", 1, FailureKind.TRANSIENT, "busy", 0.5),
     events.Stored(1.0, "c1", 100_000),
     events.Finished(2.0, Result("c1", "3")),

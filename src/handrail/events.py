@@ -16,6 +16,7 @@ __all__ = [
     "Answered",
     "Asked",
     "AttemptFailed",
+    "CredentialUsed",
     "Decided",
     "Event",
     "Finished",
@@ -130,6 +131,18 @@ class Progressed(_Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class CredentialUsed(_Fact):
+    """A tool got the credential that its principal has for a service."""
+
+    at: float
+    call_id: str
+    name: str
+    """The service."""
+    principal: str | None
+    """Whose credential it is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Yielded(_Fact):
     """A streaming tool yielded the next piece."""
 
@@ -182,6 +195,7 @@ Event: TypeAlias = (
     | Answered
     | Waiting
     | Started
+    | CredentialUsed
     | Progressed
     | Yielded
     | AttemptFailed

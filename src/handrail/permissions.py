@@ -1,6 +1,6 @@
 """Permissions: decisions with their origin, approval requests, answers, explanations."""
 
-from handrail._execution.settings import Approvals
+from handrail._execution.settings import Approvals, FindCredential
 from handrail._permissions.checked_call import CheckedCall, Policy
 from handrail._permissions.decide import Explains, Matched, Verdict
 from handrail._permissions.explanation import Explanation
@@ -36,6 +36,7 @@ __all__ = [
     "Explains",
     "Explanation",
     "FileChange",
+    "FindCredential",
     "Grade",
     "Ledger",
     "Matched",

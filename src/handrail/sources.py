@@ -1,14 +1,16 @@
 """Sources: who named the values in a call, and markers for these values."""
 
-from handrail._labels.sources import Destination, Own, OwnValue, SourceKind, ValueSource
+from handrail._labels.sources import Destination, Own, OwnValue, Said, SourceKind, ValueSource
 from handrail._labels.text import describe_sources
-from handrail._sources.heard import Heard
+from handrail._sources.heard import Heard, HeardCall
 
 __all__ = [
     "Destination",
     "Heard",
+    "HeardCall",
     "Own",
     "OwnValue",
+    "Said",
     "SourceKind",
     "ValueSource",
     "describe_sources",

@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
 
-from cli.terminal import Pty
+from cli.terminal import Open, Pty, Tmux, opened
+from cli.test_input_in_tmux import AT
 from cli_harness import Handrail
 from cli_runs import journal_runs
 
@@ -39,12 +41,18 @@ async def model(request):
     elif said.endswith("serve"):
         args = {"command": "echo began; sleep 100"}
         yield Reply((Call("bash", args, f"c{len(request.messages)}"),), "calls")
+    elif said.endswith("wait"):
+        args = {"command": "mkfifo pipe; echo began; read line < pipe; echo had $line"}
+        yield Reply((Call("bash", args, f"c{len(request.messages)}"),), "calls")
+    elif said.endswith("change"):
+        yield Reply((Call("bash", {"command": CHANGES}, f"c{len(request.messages)}"),), "calls")
     elif said.endswith("system"):
         yield Reply((Text("It knows the note." if "Be brief." in request.system else "It is new."),))
     else:
         yield Reply((Text(f"Heard {said!r}."),))
 """
 DENIED = '[[rule]]\nid = "no"\ndecide = "deny"\naccess = ["read file:.secret"]\n'
+CHANGES = "printf 'b\\0' > data.bin; mkdir build; echo x > build/out; echo two > plain.txt"
 READY = "Describe a change"
 Chat = Callable[..., Pty]
 
@@ -55,7 +63,7 @@ def chat(handrail: Handrail) -> Iterator[Chat]:
     opened: list[Pty] = []
 
     def begin(*arguments: str, **env: str) -> Pty:
-        handrail.write("model.py", MODEL)
+        handrail.write("model.py", f"CHANGES = {CHANGES!r}\n{MODEL}")
         handrail.write("notes.txt", "one\ntwo\n")
         words = ("chat", "--model", "model.py:model", "--mode", "edits", *arguments)
         opened.append(Pty(handrail, *words, env={"HANDRAIL_PLAIN": "", **env}))
@@ -302,6 +310,108 @@ def test_a_run_is_picked_by_its_first_words(chat: Chat, handrail: Handrail) -> N
     pty.types("\r")
     pty.sees("Heard 'first words'.")
 
+    assert ends(pty) == 0
+
+
+@pytest.fixture
+def pane(handrail: Handrail) -> Iterator[Callable[..., Tmux]]:
+    """Begins a chat whose screen can be read."""
+    handrail.write("model.py", f"CHANGES = {CHANGES!r}\n{MODEL}")
+
+    def begin(start: Open, *arguments: str, **env: str) -> Tmux:
+        one = start(80, 40)
+        words = ("chat", "--model", "model.py:model", "--mode", "edits", *arguments)
+        one.runs(*words, env={"HANDRAIL_PLAIN": "", **env})
+        one.shows(READY)
+        return one
+
+    yield from (partial(begin, start) for start in opened(handrail))
+
+
+def test_a_search_shows_the_message_while_it_is_typed_and_says_if_there_is_none(
+    pane: Callable[..., Tmux],
+) -> None:
+    screen = pane("--without", "bash")
+    for words in ("mend the Cart", "look at it"):
+        screen.types(words)
+        screen.shows(f"Heard '{words}'.")
+        screen.shows(READY)
+    screen.presses("C-r")
+    screen.types("cart", enter=False)
+    found = screen.shows("search: cart")[-3:]
+    screen.types("zz", enter=False)
+    screen.shows("no match: cartzz")
+    screen.presses("BSpace", "BSpace")
+    screen.shows("search: cart")
+    screen.presses("Enter")
+    screen.types(" again")
+    screen.shows("Heard 'mend the Cart again'.")
+
+    assert found == [f"{AT}mend the Cart", "  search: cart", "  edits · model.py:model · ws"]
+
+
+def test_a_model_is_picked_by_some_letters_of_its_name(pane: Callable[..., Tmux]) -> None:
+    screen = pane("--without", "bash", OPENAI_API_KEY="k")
+    screen.types("/model")
+    first = next(row for row in screen.shows("in use") if "in use" in row).split()
+    screen.types("4o-mini", enter=False)
+    screen.shows(f"{AT}/model 4o-mini")
+    one = screen.shows("$0.15 in")[-2:]
+    screen.presses("Escape")
+    screen.shows(f"{AT}{READY}")  # nothing is left of the command
+    screen.types("/model")
+    screen.shows("in use")
+    screen.types("4o-mini", enter=False)
+    screen.shows("$0.15 in")
+    screen.presses("Enter")
+    screen.shows("edits · openai:gpt-4o-mini · ws")
+
+    assert first == ["▸", "model.py:model", "in", "use"]
+    assert one == ["  ▸ openai:gpt-4o-mini  $0.15 in, $0.60 out", "  edits · model.py:model · ws"]
+
+
+def test_esc_twice_offers_the_messages_to_go_back_to(pane: Callable[..., Tmux]) -> None:
+    screen = pane("--without", "bash")
+    screen.types("hello")
+    screen.shows("Heard 'hello'.")
+    screen.shows(READY)
+    screen.presses("Escape")
+    screen.presses("Escape")
+    screen.shows("▸   1  hello")
+    screen.presses("Enter")
+    screen.shows("back before message 1")
+    screen.shows(f"{AT}hello", times=2)
+
+
+def test_a_job_that_ends_is_told_and_no_longer_listed(pane: Callable[..., Tmux]) -> None:
+    screen = pane()
+    screen.types("wait")
+    screen.shows("│ began")
+    screen.shows("Ctrl+B: background")
+    screen.presses("C-b")
+    screen.shows("started as job 1")
+    screen.shows("edits · model.py:model · ws · 1 job")
+    screen.types("!echo go > pipe")
+    screen.shows("│ had go")
+    screen.types("/jobs")
+    screen.shows("no jobs: no command runs in the background")
+    screen.shows("edits · model.py:model · ws\n")
+
+    assert "✓ Job 1  mkfifo pipe; echo began; read line < pipe;" in screen.screen()
+
+
+def test_the_diff_has_neither_ignored_nor_binary_files(chat: Chat, handrail: Handrail) -> None:
+    subprocess.run(["git", "init", "-q", str(handrail.workspace)], check=True)  # noqa: S603, S607
+    handrail.write(".gitignore", "build/\n")
+    pty = chat()
+    pty.types("change\r")
+    pty.sees("Changed.")
+    pty.types("/diff\r")
+    shown = pty.sees("1 ignored file not shown")
+
+    assert "plain.txt" in shown
+    assert "data.bin: a binary file" in shown
+    assert "build/out" not in shown
     assert ends(pty) == 0
 
 

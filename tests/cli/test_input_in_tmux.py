@@ -81,11 +81,11 @@ def test_a_message_has_several_rows_and_comes_back_from_the_history(tmux: Open) 
     pane.shows("search: thr")
     pane.presses("Enter")
     pane.types("!")
-    shown = pane.shows("Heard 'one\\ntwo\\n!three\\nfour'.")
+    shown = pane.shows("Heard 'one\\ntwo\\nthree\\nfour!'.")
     pane.presses("C-d")
 
     assert pane.ends() == 0
-    assert "  !three" in shown
+    assert "  four!" in shown
 
 
 def test_a_narrower_terminal_leaves_no_second_input(tmux: Open) -> None:
@@ -111,7 +111,7 @@ def test_a_narrower_terminal_leaves_no_second_input(tmux: Open) -> None:
             "",
             "───────────────────────────────────────────────────────────────────────────────",
             "❯ some words that fill a row of the input and go on in the next row of it",
-            "  ask · model.py:model",
+            "  ask · model.py:model · ws",
         ]
     )
 
@@ -213,7 +213,7 @@ def test_messages_wait_for_the_end_of_a_turn_and_can_be_changed_until_then(tmux:
             "  Queued: “third”   ↑ edits it",
             "────────────────────────────────────────────────────────────────────────────────────────────────────",
             "❯ Enter queues a message, Esc stops",
-            "  ask · writing · Ctrl+C stops",
+            "  ask · writing · Esc stops",
         ]
     )
     assert after[-6:] == snapshot(
@@ -223,7 +223,7 @@ def test_messages_wait_for_the_end_of_a_turn_and_can_be_changed_until_then(tmux:
             "────────────────────────────────────────────────────────────────────────────────────────────────────",
             "❯ later",
             "  half",
-            "  ask · model.py:model",
+            "  ask · model.py:model · ws",
         ]
     )
 
@@ -265,6 +265,6 @@ def test_an_editor_writes_a_message_and_a_question_keeps_what_was_typed(tmux: Op
             "❯ /mo",
             "    /model  show the model, or switch to another one",
             "    /mode   show or set the default decision for calls that no rule matches",
-            "  ask · model.py:model",
+            "  ask · model.py:model · ws",
         ]
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from cli.terminal import Pty
+from cli.terminal import Pty, opened
 from cli_harness import Handrail, Schemas
 from models import dialects
 from models.stage import Answer, Stage, provider
@@ -166,6 +168,30 @@ def test_a_chat_says_what_it_waits_for_and_marks_what_was_cut(
         assert pty.ends() == 0
     finally:
         pty.end()
+
+
+def test_a_chat_of_80_columns_says_what_it_waits_for_beside_all_that_it_counts(
+    handrail: Handrail,
+) -> None:
+    """The row has no room for all. What happens is more important than what was used."""
+    slow = replace(BUSY, headers={"retry-after": "3"}, body=b"")
+    called, told = dialects.anthropic()
+    for start in opened(handrail):
+        with provider(told, slow, *[BUSY] * 7, called, told) as stage:
+            model = options(handrail, stage, "anthropic")
+            model[1] = "anthropic:claude-opus-5"
+            pane = start(80, 24)
+            pane.runs("chat", *model, "1 + 2?", env={**PATIENT, "HANDRAIL_PLAIN": ""})
+            pane.shows("% of 200k context")
+            pane.types("Again?")
+            [row] = [one for one in pane.shows("overloaded, next try in") if "next try" in one]
+            pane.shows("It is 3.", times=2)
+
+        assert len(stage.asked) == 11
+        assert (handrail.folder / "log").read_text(encoding="utf-8") == "added\n"
+        assert re.fullmatch(
+            r"  edits · overloaded, next try in [1-4] s \(2 of 10\), Esc stops.*", row
+        )
 
 
 def test_a_run_in_a_pipe_says_it_in_its_log(handrail: Handrail) -> None:

@@ -21,6 +21,7 @@ from handrail.cli._runs.timeline import one_line, timeline
 from handrail.cli._screen.markdown import Markdown
 from handrail.cli._screen.rows import Row, plain, sent_rows
 from handrail.permissions import CommandPart, FileChange, Grade, Pending
+from handrail.tools import JobStatus
 
 NARROWEST, WIDEST, ENDLESS = 40, 120, 5_000
 PROSE = "Make the tests of the parser pass, and say what was wrong with it, in plain words please."
@@ -55,12 +56,11 @@ def question(pending: Pending) -> Screen:
 
 def activity(width: int) -> Iterator[Row]:
     """What changes while a model works."""
-    plan, jobs = Plan(), JobList()
+    plan, job = Plan(), JobStatus(1, LINE, 240.0, "", PROSE)
     statuses = ("completed", "in_progress", "pending")
     todos = [{"content": f"{PROSE} {one}", "status": one} for one in statuses]
     plan.read(Call("todo", {"todos": todos}, "t"))
     run = Call("bash", {"command": LINE}, "c1")
-    jobs.read(run, Result("c1", f"{PROSE}\n[job 1, running for 0 s.]"), 1.0)
     calls = [
         RunningCall(run, 1, began=1.0, progress=f"{PROSE}\n{LINE}"),
         RunningCall(Call("read", {"file_path": "src/parse.py"}, "c2"), 2, waits_for=("c1",)),
@@ -68,7 +68,7 @@ def activity(width: int) -> Iterator[Row]:
     ]
     yield from plan.rows(width)
     yield from call_rows(calls, 9.0, width)
-    yield from jobs.rows(9.0, width)
+    yield from JobList(lambda: [job]).rows(width)
     yield bar_row(0.62, PROSE, width)
 
 

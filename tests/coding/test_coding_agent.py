@@ -267,7 +267,7 @@ def test_a_mistake_is_an_error_at_once(tmp_path: Path) -> None:
             "a misspelled mode": "unknown mode 'edit'; use one of plan, ask, edits, open",
             "the name of a rule file": "unknown mode 'rules.toml'; use one of plan, ask, edits, open",
             "the path of a rule file": "coding_agent(rules=PosixPath('rules.toml')): pass a mode such as 'edits', the text of a rule file, or a Rulebook.",
-            "rules with an unknown key": "rules: unknown key 'decide'; use one of mode, rule, version",
+            "rules with an unknown key": "rules: unknown key 'decide'; use one of mode, rule, sources, version",
             "a misspelled tool": "There is no coding tool 'bsh'. The tools are apply_patch, ask_user, bash, edit, finish_plan, glob, grep, read, read_job, stop_job, task, todo, web_fetch, write.",
             "a tool that is not in a list": "coding_agent(without='bash'): pass a list, as in ['bash'].",
         }

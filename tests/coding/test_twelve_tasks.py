@@ -82,7 +82,7 @@ import ast, pathlib, sys
 
 bad = 0
 for path in sorted(pathlib.Path("src").rglob("*.py")):
-    text = path.read_text()
+    text = path.read_text("utf-8")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import) and text.count(node.names[0].name) == 1:
             print(f"{path}:{node.lineno}: unused import {node.names[0].name}")
@@ -140,7 +140,7 @@ class Done(NamedTuple):
         """What a program prints in the project, outside of the agent."""
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": "src"}
         return subprocess.run(  # noqa: S603
-            words, cwd=self.folder, env=env, capture_output=True, text=True, check=True
+            words, cwd=self.folder, env=env, capture_output=True, encoding="utf-8", check=True
         ).stdout
 
     def tests(self) -> bool:
@@ -199,7 +199,7 @@ TASKS = {
             ],
             [bash(TEST)],
         ],
-        lambda done: "self.items" not in (done.folder / "src/shop/cart.py").read_text(),
+        lambda done: "self.items" not in (done.folder / "src/shop/cart.py").read_text("utf-8"),
     ),
     "4 feature": Task(
         [
@@ -248,7 +248,7 @@ TASKS = {
             [read("sales.ipynb")],
         ],
         lambda done: (
-            json.loads((done.folder / "sales.ipynb").read_text())["cells"][1]["source"]
+            json.loads((done.folder / "sales.ipynb").read_text("utf-8"))["cells"][1]["source"]
             == ["total = 1 + 2"]
         ),
     ),

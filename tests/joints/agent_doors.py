@@ -49,7 +49,7 @@ async def run_agent(case: Case, *, every_turn: bool = False) -> Seen:
         limits = Limits(turns=turns, last_word=False)
         async with make_executor(case, seen, ledger) as executor:
             agent = Agent(make_model(case), executor, limits=limits)
-            prompt = () if state.messages else ("go",)
+            prompt = () if state.messages else (case.prompt,)
             with case.inside():
                 done = await agent.resume(state, *prompt, answers=given, **case.turn)
         state = load_state(dump_state(done.state))
@@ -75,7 +75,7 @@ async def stream_agent(case: Case) -> Seen:
         silent = Seen()
         async with make_executor(case, silent, ledger) as executor:
             agent = Agent(make_model(case), executor)
-            prompt = () if state.messages else ("go",)
+            prompt = () if state.messages else (case.prompt,)
             options: Any = {"history": state, "answers": given, **case.turn}
             with case.inside():
                 async with agent.stream(*prompt, **options) as events:
@@ -104,7 +104,7 @@ async def run_sub_agent(case: Case) -> Seen:
         approvals = Approvals(approver=defer, ledger=ledger)
         async with inner, Executor(Toolset(sub), approvals=approvals) as executor:
             agent = Agent(make_model(outer), executor)
-            prompt = () if state.messages else ("go",)
+            prompt = () if state.messages else (case.prompt,)
             with case.inside():
                 done = await agent.resume(state, *prompt, answers=given, **case.turn)
         state = load_state(dump_state(done.state))
@@ -138,7 +138,7 @@ async def run_durably(case: Case) -> Seen:
         runs = DurableRuns(str(path), {"joint": agent}, deps=deps, poll=0.05)
         async with runs.work(interval=0.2, drain_seconds=5):
             with case.inside():
-                run = await runs.start("joint", "go", run_id="R", **turn)
+                run = await runs.start("joint", case.prompt, run_id="R", **turn)
             if case.begun is not None:
                 await case.begun.wait()
                 await runs.cancel(run)

@@ -35,6 +35,8 @@ class Case:
     """What the caller is inside of when it sends the calls, or starts the run."""
     begun: anyio.Event | None = None
     """Set by the tool that is to be cancelled."""
+    prompt: str = "go"
+    """What the user writes."""
     model: Model | None = None
     """Sends the replies in place of the function that reads them."""
 

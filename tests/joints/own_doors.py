@@ -47,13 +47,13 @@ def own_door(run_turn: RunTurn, *, is_async: bool = True) -> Door:
                 await stack.enter_async_context(executor)
             for number, calls in enumerate(case.replies, 1):
                 executor.refresh_tools()
-                turn = executor.turn(str(number), run="R", **case.turn)
+                turn = executor.turn(str(number), run="R", said=[case.prompt], **case.turn)
                 with case.inside():
                     seen.take(*await run_turn(executor, turn, calls))
                 waiting = turn.pending
                 while waiting:
                     async with make_executor(case, seen, ledger) as other:
-                        again = other.turn(str(number), run="R", **case.turn)
+                        again = other.turn(str(number), run="R", said=[case.prompt], **case.turn)
                         for asked in waiting:  # as another process would read them
                             answer_all(again, Pending.from_json(asked.to_json()), answers)
                         seen.take(*await again.results())

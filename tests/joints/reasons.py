@@ -17,6 +17,9 @@ _BEFORE = (
     "The SDK asks only before a tool runs. The model reads what is needed, and tells the user."
 )
 
+_ALONE = "A client of MCP sends calls, and not what its user wrote."
+_UNMARKED = "A server's results have no markers, so none of their values is your own."
+
 NOT_POSSIBLE: dict[tuple[str, str], str] = {
     **{("cancelled by the caller", door): _THREAD for door in ("run_sync", "in_thread")},
     ("principal", "MCP in process"): "A program that starts the server is its only user.",
@@ -33,6 +36,8 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
         (row, "OpenAPI"): "The tool is in the service, and cannot ask while it runs."
         for row in ("context.may", "question of a sub-agent, answered later")
     },
+    **{("sources: names from the user", door): _ALONE for door in MCP},
+    **{("sources: names from own systems", door): _UNMARKED for door in ("MCP gateway", "OpenAPI")},
     **{
         (row, "MCP gateway"): _BEHIND
         for row in (

@@ -10,6 +10,7 @@ from typing import Any
 
 from handrail._definition.arguments import Arguments
 from handrail._definition.tool import AnyTool, Tool
+from handrail._schema.marks import find_leaves
 from handrail._schema.remote import remote_checker
 from handrail._values.access import Access
 from handrail._values.call import Args
@@ -79,3 +80,12 @@ def read_values(args: Mapping[str, Json], result: Result) -> dict[str, Json] | N
         raise ToolFailed(f"The user's answer does not fit the form. {given.message}")
     values: Mapping[str, Json] = json.loads(given.text)
     return {name: value for name, value in values.items() if name in form.get("properties", {})}
+
+
+def list_answers(args: Mapping[str, Json] | str, result: Result) -> list[str]:
+    """Return the texts that a person wrote into a form, without those that it proposed."""
+    asked = args if isinstance(args, str) else json.dumps(dict(args))
+    if result.failure is not None:
+        return []
+    written = find_leaves(json.loads(result.data or result.text))
+    return [leaf.value for leaf in written if json.dumps(leaf.value)[1:-1] not in asked]

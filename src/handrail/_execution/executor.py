@@ -27,6 +27,7 @@ from handrail._execution.settings import (
     Approvals,
     CallFoundBy,
     CallLimits,
+    FindCredential,
     Hook,
     LongResults,
     check_approver,
@@ -71,6 +72,7 @@ class Executor:
         clock: Returns the time, for events and for expiring approvals.
         call_found_by: How a model calls a deferred tool it has found: by its name, or with
             the tool ``call_tool``. Then the tools it is sent never change.
+        credentials: Finds those of each principal, for ``Context.credential``.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -84,6 +86,7 @@ class Executor:
         long_results: LongResults = LongResults(),  # noqa: B008  a frozen value
         clock: Callable[[], float] = time.time,
         call_found_by: CallFoundBy = "name",
+        credentials: FindCredential | None = None,
     ) -> None:
         # these load asyncio, which importing Executor does not
         from handrail._execution.pipeline import Pipeline
@@ -105,6 +108,7 @@ class Executor:
             limits=limits,
             long_results=long_results,
             clock=clock,
+            credentials=credentials,
         )
         check_names(limits.max_running_per_tool, tools)
         report_misnamed(policy, tools)
@@ -200,12 +204,7 @@ class Executor:
         return waiting.merge(await self.run_all((), turn=turn))
 
     def run_sync(self, call: Call, *, turn: Turn[Any] | None = None) -> Result:
-        """Run one call from synchronous code, in any thread without an event loop.
-
-        Args:
-            call: The call.
-            turn: The turn the call belongs to. By default, it gets its own.
-        """
+        """Run one call from synchronous code, in any thread without an event loop."""
         return self._portal.run(self._pipeline.home, partial(self.run, call, turn=turn))
 
     def in_thread(self) -> AbstractContextManager[InThread]:
@@ -294,6 +293,11 @@ class Executor:
         return self._pipeline.questions.approvals.approver
 
     @property
+    def policy(self) -> Policy | None:
+        """Decides each call, if anything does."""
+        return self._view.policy
+
+    @property
     def ledger(self) -> Ledger:
         """Where used approvals are recorded."""
         return self._pipeline.questions.approvals.ledger
@@ -310,11 +314,7 @@ class Executor:
 
     @property
     def tools(self) -> Toolset:
-        """The tools to send to a model, including ``read_result`` once a result was truncated.
-
-        If some are deferred, ``search_tools`` is among them. Its description says what it can find;
-        with thousands of tools, ``prepare_tools`` finds that out without blocking the event loop.
-        """
+        """The tools to send to a model, with ``read_result`` and ``search_tools`` if needed."""
         return self._view.describe_tools()
 
     @property
@@ -325,7 +325,7 @@ class Executor:
     def refresh_tools(self) -> Toolset:
         """Use the registry's current tools, and return them."""
         self._view.refresh()
-        return self._view.describe_tools()
+        return self.tools
 
     async def prepare_tools(self) -> Toolset:
         """Use the registry's current tools, and return them. Many tools do not block the loop."""
@@ -372,8 +372,7 @@ class Executor:
         No one can stop a thread: it can outlive its call, and this block.
 
         Args:
-            count: Gets 1 before a plain function starts, and -1 once it has ended, or never will
-                start. It is called in any thread.
+            count: Gets 1 before a plain function starts, and -1 once it has ended, in any thread.
         """
         from handrail._execution.threads import count_threads
 

@@ -7,6 +7,7 @@ from typing import Any
 from handrail._execution.pipeline import Pipeline
 from handrail._execution.questions import mark_unseen
 from handrail._execution.running import RequestedCall, RunningCall, make_running
+from handrail._permissions.checked_call import shown_sources
 from handrail._permissions.decide import Explains, decide
 from handrail._permissions.explanation import Explanation
 from handrail._values.decision import Ask
@@ -28,7 +29,7 @@ def explain(record: RequestedCall, pipeline: Pipeline) -> Explanation:
         tool=checked.name,
         repairs=checked.parsed.repairs,
         accesses=checked.accesses,
-        sources=checked.sources,
+        sources=shown_sources(checked),
         matched=policy.explain(checked) if isinstance(policy, Explains) else (),
         decision=decision,
         pending=_question(running, pipeline) if isinstance(decision, Ask) else None,

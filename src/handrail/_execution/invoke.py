@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 import anyio.from_thread
@@ -19,7 +19,12 @@ import anyio.lowlevel
 from handrail._definition.tool import AnyTool, check_deps
 from handrail._execution.output import Collected, render_result
 from handrail._execution.running import NeedsAccess, RequestedCall, RunningCall, fail, not_begun
-from handrail._execution.settings import CallLimits, LongResults
+from handrail._execution.settings import (
+    CallLimits,
+    FindCredential,
+    LongResults,
+    find_credential,
+)
 from handrail._execution.threads import Thread, collect, run_in_thread
 from handrail._support.loop import (
     Escaped,
@@ -47,9 +52,11 @@ from handrail._values.errors import (
     ToolFailed,
     Transient,
     Unknown,
+    flatten,
+    join_messages,
 )
 from handrail._values.result import FailureKind, Result, timed
-from handrail.events import AttemptFailed, Progressed, Started, Yielded
+from handrail.events import AttemptFailed, CredentialUsed, Progressed, Started, Yielded
 
 log = logging.getLogger("handrail")
 _MAX_BUSY_SECONDS = 0.01
@@ -64,6 +71,7 @@ class World(Protocol):
     listeners: Listeners
     cleanups: list[Callable[[], Awaitable[None]]]
     home: LoopBinding
+    credentials: FindCredential | None
 
     def find_approver(self, turn: Turn[Any], /) -> Approver | None:
         """Return a turn's approver, or None."""
@@ -198,11 +206,18 @@ class _Asker(NamedTuple):
         """Let the tool access more, or raise."""
         await self.world.may(self.running, accesses)
 
-    def may_sync(self, *accesses: Access) -> None:
-        """Do the same as ``may``, in a thread."""
+    def block(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Await work of the call from its thread."""
         if in_event_loop():
             raise RuntimeError(_IN_LOOP)
-        anyio.from_thread.run(partial(self.may, *accesses), token=self.world.home.token)
+        return anyio.from_thread.run(work, token=self.world.home.token)
+
+    async def find_credential(self, name: str, context: Context[Any], refused: str, /) -> str:
+        """Return the principal's credential for a service."""
+        secret = await find_credential(self.world.credentials, name, context, refused)
+        used = self.running.record, CredentialUsed, context.call_id, name, context.principal
+        self.world.listeners.emit(*used)
+        return secret
 
     async def run_inner(
         self, name: str, calls: Sequence[Call], tools: Sequence[Any], /, **options: Any
@@ -238,7 +253,7 @@ class _Asker(NamedTuple):
         return answered is not None and bool(answered[0].record)
 
 
-_IN_LOOP = "may_sync was called in an event loop. Write `await context.may(...)` instead."
+_IN_LOOP = "This blocks, and is in an event loop. Write `await context.may(...)` instead."
 
 
 def _is_cancelled(running: RunningCall) -> bool:
@@ -263,7 +278,7 @@ def _handle_error(running: RunningCall, world: World, error: BaseException) -> R
         return result_of_stop(record) if record.stopped else _result_of_timeout(running, world)
     if isinstance(error, Escaped):
         return result_of_bug(running, error.error)
-    leaves = _leaves(error)
+    leaves = flatten(error)
     for leaf in leaves:
         if isinstance(leaf, KeyboardInterrupt | NeedsLogin | NeedsAccess | Suspended):
             raise leaf
@@ -276,7 +291,7 @@ def _handle_error(running: RunningCall, world: World, error: BaseException) -> R
     return (
         _result_of_deliberate(running, leaves)
         if pause is None
-        else NextAttempt(_join_messages(leaves), pause)
+        else NextAttempt(join_messages(leaves), pause)
     )
 
 
@@ -311,14 +326,6 @@ async def _wait(running: RunningCall, world: World, again: NextAttempt) -> Resul
     return None
 
 
-def _leaves(error: Any) -> list[BaseException]:
-    """Return the exceptions in a group, at any depth, or a single exception in a list."""
-    if not isinstance(error, BaseExceptionGroup):
-        return [error]
-    group: Any = cast("Any", error)
-    return [leaf for inner in group.exceptions for leaf in _leaves(inner)]
-
-
 def result_of_stop(record: RequestedCall) -> Result:
     """Return a cancelled call's result."""
     running = record.running
@@ -342,12 +349,8 @@ def result_of_bug(running: RunningCall, error: BaseException) -> Result:
 
 _CHECK_FIRST = "It may have taken effect: check before you call it again."
 _ASK_LESS = "Ask for less at a time, or try another approach."
-_NO_REASON = "The tool failed, and gave no reason."
 _DELIBERATE: dict[type[Deliberate], tuple[FailureKind, str]] = {
-    Unknown: (
-        FailureKind.UNKNOWN,
-        f" {_CHECK_FIRST}",
-    ),
+    Unknown: (FailureKind.UNKNOWN, f" {_CHECK_FIRST}"),
     Refused: (FailureKind.DENIED, ""),
     ToolFailed: (FailureKind.FAILED, ""),
     Transient: (
@@ -364,22 +367,11 @@ def _result_of_deliberate(running: RunningCall, errors: list[Any]) -> Result:
         for raised, meaning in _DELIBERATE.items()
         if any(isinstance(error, raised) for error in errors)
     )
-    message = _join_messages(errors)
+    message = join_messages(errors)
     if advice and not message.endswith((".", "!", "?")):
         message += "."
     notes = [note for error in errors for note in getattr(error, "__notes__", ())]
     return fail(running.record, kind, message + advice, "\n".join(notes))
-
-
-def _join_messages(errors: list[Any]) -> str:
-    return " ".join(dict.fromkeys(_message_of(error) for error in errors))
-
-
-def _message_of(error: Deliberate) -> str:
-    try:
-        return str(error) or _NO_REASON
-    except Exception:  # noqa: BLE001  its own code
-        return _NO_REASON
 
 
 def _result_of_timeout(running: RunningCall, world: World) -> Result:

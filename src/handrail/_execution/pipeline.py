@@ -33,7 +33,7 @@ from handrail._execution.running import (
     mark_pending,
     not_begun,
 )
-from handrail._execution.settings import Approvals, CallLimits, Hook, LongResults
+from handrail._execution.settings import Approvals, CallLimits, FindCredential, Hook, LongResults
 from handrail._execution.view import View
 from handrail._permissions.checked_call import CheckedCall, with_decision
 from handrail._permissions.decide import ALLOW, decide, denial_text
@@ -68,8 +68,10 @@ class Pipeline:
         limits: CallLimits,
         long_results: LongResults,
         clock: Callable[[], float],
+        credentials: FindCredential | None,
     ) -> None:
         self.closed = False
+        self.credentials = credentials
         self.run_id = os.urandom(16).hex()
         """The id for runs without a name."""
         self.home = LoopBinding()

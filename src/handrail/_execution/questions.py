@@ -16,7 +16,7 @@ import anyio
 from handrail._execution.hooks import Hooks
 from handrail._execution.running import RequestedCall, RunningCall, fail, make_running, not_begun
 from handrail._execution.settings import Approvals
-from handrail._permissions.checked_call import CheckedCall
+from handrail._permissions.checked_call import CheckedCall, shown_sources
 from handrail._permissions.decide import denial_text, version
 from handrail._permissions.grade import grade_pending
 from handrail._permissions.preview import has_preview, preview_call
@@ -97,7 +97,7 @@ class Questions:
             notes=(*running.notes, *checked.parsed.repairs),
             approves=running.is_approved or not isinstance(decision, SignIn),
             added=running.added,
-            sources=checked.sources if ask is not None else (),
+            sources=shown_sources(checked) if ask is not None else (),
             **running.record.shown_with,
         )
         return pending if ask is None else grade_pending(pending)

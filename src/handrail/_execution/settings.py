@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import FunctionType
-from typing import Literal, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from handrail._collection.registry import Registry
 from handrail._collection.toolset import Toolset
@@ -18,7 +18,9 @@ from handrail._definition.tool import is_tool
 from handrail._permissions.checked_call import CheckedCall
 from handrail._values.approval import Approver, Ledger, MemoryLedger
 from handrail._values.call import Call
+from handrail._values.context import Context
 from handrail._values.effect import Exposure
+from handrail._values.errors import ToolFailed
 from handrail._values.names import closest
 from handrail._values.result import Result
 from handrail._values.spec import Retry
@@ -41,6 +43,11 @@ Around: TypeAlias = Callable[[CheckedCall, Next], Awaitable[Result]]
 """Wraps a call's run: a cache, a tracer, a journal."""
 Observe: TypeAlias = Callable[[str, CheckedCall | Call, Event], None]
 """Gets each call event as it happens: the call's key, the call, the event."""
+
+
+FindCredential: TypeAlias = Callable[[str, Context[Any], str], str | Awaitable[str]]
+"""Returns the credential that a call's principal has for a service: its name, the call's Context,
+and the credential that the service has refused, or an empty text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,3 +262,19 @@ def check_names(limited: Mapping[str, int], tools: Toolset | Registry) -> None:
                 raise ValueError(message)
             if near:
                 log.warning("%s", message)
+
+
+async def find_credential(
+    find: FindCredential | None, name: str, context: Context[Any], refused: str
+) -> str:
+    """Return a usable credential. Raises ToolFailed if there is none."""
+    if find is None:
+        raise ToolFailed(f"Not run: there is no credential for {name!r} here. {_TELL}")
+    found: object = find(name, context, refused)
+    secret = await found if inspect.isawaitable(found) else found
+    if not isinstance(secret, str) or not secret or not (secret.isascii() and secret.isprintable()):
+        raise ToolFailed(f"Not run: the credential for {name!r} cannot be used. {_TELL}")
+    return secret
+
+
+_TELL = "Tell the user, and continue without this tool."

@@ -10,6 +10,8 @@ SourceKind: TypeAlias = Literal["person", "own", "read", "nowhere"]
 """Who named a value: a person, your own systems, a text from a tool, or no one. The most reliable
 first."""
 SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
+SAID = "said"
+"""The scheme for a person's words."""
 OWN_KEY, DESTINATION_KEY = "x-handrail-own", "x-handrail-destination"
 """The markers in a JSON Schema. They are removed before a model or a server receives it."""
 
@@ -17,11 +19,11 @@ OWN_KEY, DESTINATION_KEY = "x-handrail-own", "x-handrail-destination"
 class _Marks:
     """Writes a marker into the annotated type's JSON Schema."""
 
-    def __init__(self, key: str) -> None:
-        self._key = key
+    def __init__(self, key: str, scheme: str = "") -> None:
+        self._key, self._scheme = key, scheme
 
     def __get__(self, marker: Any, _: Any = None) -> Callable[[Any, Any], dict[str, Any]]:
-        scheme = "" if marker is None else marker.scheme
+        scheme = self._scheme if marker is None else marker.scheme
 
         def mark(core: Any, handler: Any) -> dict[str, Any]:
             return {**handler(core), self._key: scheme}
@@ -41,6 +43,21 @@ class Own:
 
     scheme: str = ""
     __get_pydantic_json_schema__ = _Marks(OWN_KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Marks text from a person in a result, such as an answer: ``-> Annotated[str, Said]``.
+
+    This person has named the names in it.
+    """
+
+    @property
+    def scheme(self) -> str:
+        """Their scheme."""
+        return SAID
+
+    __get_pydantic_json_schema__ = _Marks(OWN_KEY, SAID)
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,3 +176,8 @@ def with_decision(checked: CheckedCall, decision: Decision) -> CheckedCall:
         CheckedCall, (call, spec, accesses, turn, decision, via, nth, tool, parsed)
     )
     return made
+
+
+def shown_sources(checked: CheckedCall) -> tuple[ValueSource, ...]:
+    """Return the sources to show people: none if the application passes no one's words."""
+    return () if checked.turn.options.heard is None else checked.sources

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from handrail._labels.sources import OwnValue, ValueSource
+from handrail._labels.sources import SAID, OwnValue, ValueSource
 from handrail._schema.marks import find_leaves
 from handrail._sources.spelling import normalize, normalize_value
 from handrail._sources.words import find_whole
@@ -20,6 +20,7 @@ _NAMES = re.compile(
 """Fields that say what a thing is called."""
 _BEFORE, _AFTER = 60, 40
 """Characters of a quote around a value."""
+_FORGOTTEN = "(forgotten)"
 _CUT = " \0 "
 """Between the parts of a result. No value has it."""
 
@@ -31,6 +32,11 @@ class HeardCall(NamedTuple):
     args: Any
     """The arguments: JSON text, or an object."""
     result: Result
+
+    @classmethod
+    def of_text(cls, name: str, text: str) -> HeardCall:
+        """Return a text from no tool, such as a quote in a prompt."""
+        return cls(name, "{}", Result("", text))
 
 
 class Feed(Protocol):
@@ -112,12 +118,20 @@ class Heard:
         said: What people wrote.
         outer: What the outer run has heard, for a sub-agent.
         follows_turns: Whether an executor adds its turns' calls. Otherwise, you do.
+        max_chars: How much of the results to remember. The oldest are forgotten: calls with
+            their names then ask more.
     """
 
     def __init__(
-        self, said: Iterable[str] = (), *, outer: Heard | None = None, follows_turns: bool = True
+        self,
+        said: Iterable[str] = (),
+        *,
+        outer: Heard | None = None,
+        follows_turns: bool = True,
+        max_chars: int | None = None,
     ) -> None:
         self.outer = outer
+        self._max_chars, self._chars = max_chars, 0
         self.follows_turns = follows_turns
         self.said: list[str] = []
         """What people wrote, in one spelling."""
@@ -147,9 +161,33 @@ class Heard:
         self.calls.append(call)
         self.reads.append(ReadText(call))
         if result.own:
+            self.say(*[one.value for one in result.own if one.scheme == SAID])
             for entry in _list_own(call):
                 known = self.own.setdefault(normalize_value(entry.own.value), [])
                 known.append(entry._replace(is_new=entry.is_new and not known))
+        if self._max_chars is not None:
+            self._chars += len(result.text)
+            self._forget(self._max_chars)
+
+    def _forget(self, most: int) -> None:
+        """Forget the oldest results beyond a size, but not their tools' names."""
+        while self._chars > most:
+            oldest = self.reads.pop(0)
+            self._chars -= len(oldest.result.text)
+            self.progress = {}
+            self.own = {
+                value: left
+                for value, entries in self.own.items()
+                if (left := [one for one in entries if one.call_id != oldest.call_id])
+            }
+            at = next(n for n, one in enumerate(self.calls) if one.result is oldest.result)
+            known = self.calls[:at]
+            text = _FORGOTTEN if has_material(oldest.result) else ""
+            stub = HeardCall(oldest.tool, "{}", Result(oldest.call_id, text))
+            same = any(
+                one.name == stub.name and bool(one.result.text) is bool(text) for one in known
+            )
+            self.calls[at : at + 1] = [] if same else [stub]
 
     def follow(self, feed: Feed) -> None:
         """Listen to a feed, when a value is looked up or another feed follows."""

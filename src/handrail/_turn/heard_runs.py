@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from handrail._turn.record import Record
 from handrail._turn.turn import Turn
+from handrail._values.call import Call
+from handrail._values.result import Result
 
 if TYPE_CHECKING:
     from handrail._sources.heard import Heard, HeardCall  # which few runs need
@@ -81,3 +83,31 @@ class TurnFeed:
                 yield HeardCall(record.call.name, record.call.args, result)
         has_ended = len(self._taken) == len(records)
         self._turn = None if has_ended and not is_last else turn
+
+
+class InnerFeed:
+    """Returns the ended calls of a call's inner turns, also from another process.
+
+    Answers to its forms are a person's words, unless the form proposed them.
+    """
+
+    is_done = False
+
+    def __init__(self, turns: Mapping[str, Sequence[tuple[Call, Result]]]) -> None:
+        self._turns = turns
+        self._taken = set[tuple[str, str]]()
+
+    def take(self, *, is_last: bool) -> Iterator[HeardCall | str]:  # noqa: ARG002  a feed's
+        """Yield what was heard since this was last called."""
+        from handrail._definition.form import FILL_IN, list_answers
+        from handrail._sources.heard import HeardCall
+
+        for turn, calls in self._turns.items():
+            for call, result in calls:
+                if result.pending is not None or (turn, call.id) in self._taken:
+                    continue
+                self._taken.add((turn, call.id))
+                if call.name == FILL_IN:
+                    yield from list_answers(call.args, result)
+                else:
+                    yield HeardCall(call.name, call.args, result)

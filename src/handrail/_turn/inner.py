@@ -13,6 +13,7 @@ import anyio
 
 from handrail._collection.toolset import Toolset
 from handrail._definition.tool import AnyTool
+from handrail._turn.heard_runs import InnerFeed
 from handrail._turn.record import EMPTY, Record
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer
@@ -55,6 +56,7 @@ class InnerCalls:
         self.kept = "" if waiting is None else read_kept(waiting)
         """What the tool kept when it left its call pending."""
         self._requests: tuple[Pending, ...] = ()
+        self._heard: Any = None
 
     async def run(
         self, name: str, calls: Sequence[Call], tools: Sequence[AnyTool | str], **options: Any
@@ -128,6 +130,7 @@ class InnerCalls:
             outer=self._outer,
             whole=whole,
             about=about,
+            heard=self._find_heard(),
             lent=frozenset(tool.spec.name for tool in own),
         )
         turn: Turn[Any] = Turn(owner, _INNER + name, self._key, made)
@@ -136,6 +139,21 @@ class InnerCalls:
         if outer.is_closed:
             turn.cancel()
         return turn
+
+    @property
+    def heard(self) -> Any:
+        """All words from people and tools in the call's run."""
+        return self._turn.options.heard
+
+    def _find_heard(self) -> Any:
+        """Return what the calls have heard: all that the run has, and the calls before them."""
+        outer = self._turn.options.heard
+        if outer is not None and self._heard is None:
+            from handrail._sources.heard import Heard  # which few runs need
+
+            self._heard = Heard(outer=outer)
+            self._heard.follow(InnerFeed(self._turns))
+        return self._heard
 
     @property
     def answers(self) -> Mapping[str, Answer]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeGuard
 
@@ -21,6 +21,9 @@ class Text:
     """Text for the model."""
 
     text: str
+    quoted: bool = field(default=False, kw_only=True, repr=False)
+    """In a prompt: whether it quotes others, as pasted text does. Rules about sources then read it
+    as a tool's text, not as the user's words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, cast
 
@@ -53,6 +54,11 @@ class Inside(Protocol):
     kept: str
 
     @property
+    def heard(self) -> Any:
+        """All words from people and tools in the call's run."""
+        ...
+
+    @property
     def answers(self) -> Mapping[str, Answer]:
         """The answers to the requests inside the call."""
         ...
@@ -74,8 +80,13 @@ class Asks(Protocol):
     async def may(self, *accesses: Access) -> None:
         """Ask for accesses, and wait for them."""
 
-    def may_sync(self, *accesses: Access) -> None:
-        """Ask for accesses, and block until the call has them."""
+    def block(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Await work of the call from its thread."""
+        ...
+
+    async def find_credential(self, name: str, context: Any, refused: str, /) -> str:
+        """Return the principal's credential for a service."""
+        ...
 
     async def run_inner(
         self, name: str, calls: Sequence[Call], tools: Sequence[Any], /, **options: Any
@@ -158,7 +169,28 @@ class Context(Generic[D]):
     def may_sync(self, *accesses: Access) -> None:
         """Do the same as ``may``, for a plain ``def`` tool."""
         if self._call is not None:
-            self._call.may_sync(*accesses)
+            self._call.block(partial(self._call.may, *accesses))
+
+    async def credential(self, name: str, *, refused: str = "") -> str:
+        """Return the credential that this call's principal has for a service.
+
+        Never another principal's. Raises NeedsLogin if the principal must sign in first, and
+        ToolFailed if there is none: see ``Executor(credentials=...)``. Do not log or return it.
+
+        Args:
+            name: The service, such as ``github``.
+            refused: The credential the service has refused. Another one is returned.
+        """
+        if self._call is None:
+            raise RuntimeError(_NO_EXECUTOR)
+        return await self._call.find_credential(name, self, refused)
+
+    def credential_sync(self, name: str, *, refused: str = "") -> str:
+        """Do the same as ``credential``, for a plain ``def`` tool."""
+        if self._call is None:
+            raise RuntimeError(_NO_EXECUTOR)
+        found: str = self._call.block(partial(self.credential, name, refused=refused))
+        return found
 
     async def turn(
         self,
@@ -205,6 +237,11 @@ class Context(Generic[D]):
         if self._call is None:
             raise RuntimeError(_NO_EXECUTOR)
         self._call.inner.suspend(requests, record, tuple(approved))
+
+    @property
+    def heard(self) -> Any:
+        """All words from people and tools in this run, for ``turn(heard=...)``."""
+        return None if self._call is None else self._call.inner.heard
 
     @property
     def record(self) -> str:

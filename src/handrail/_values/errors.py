@@ -18,6 +18,8 @@ HandrailDeprecationWarning    A name still works, and will be removed.
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 
 class HandrailError(Exception):
     """Base of all exceptions handrail raises on its own behalf."""
@@ -102,3 +104,26 @@ def describe_error(error: BaseException) -> str:
         return repr(error)
     except Exception:  # noqa: BLE001  its own code
         return type(error).__name__
+
+
+def flatten(error: Any) -> list[BaseException]:
+    """Return the exceptions in a group, at any depth, or a single exception in a list."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    group: Any = cast("Any", error)
+    return [leaf for inner in group.exceptions for leaf in flatten(inner)]
+
+
+def join_messages(errors: list[Any]) -> str:
+    """Return what several exceptions say, each text once."""
+    return " ".join(dict.fromkeys(_message_of(error) for error in errors))
+
+
+def _message_of(error: Deliberate) -> str:
+    try:
+        return str(error) or _NO_REASON
+    except Exception:  # noqa: BLE001  its own code
+        return _NO_REASON
+
+
+_NO_REASON = "The tool failed, and gave no reason."

@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
 
 from handrail import Call, Executor, Result
 from handrail.adapters._calls._given import Given, TurnFacts
-from handrail.adapters._calls.langchain import start_run, to_message
+from handrail.adapters._calls.langchain import find_said, start_run, to_message
 from handrail.adapters._replies import find_reply, find_stop, read_call, read_messages
 from handrail.adapters._sources.langchain import source as source  # noqa: PLC0414  public here
 from handrail.adapters._turns import OpenTurn, Turns, describe, offer_tools, read_word
@@ -80,7 +80,8 @@ class ExecutorTool(BaseTool):
         if found := find_reply(messages, call):
             call = read_call(found[0], found[1], self.own_name, call.id)
         settings = ensure_config(config)
-        given = self.facts.read(settings, deps=runtime and runtime.context)
+        told = {"deps": runtime and runtime.context, "said": find_said(messages)}
+        given = self.facts.read(settings, **told)
         run = await start_run(settings, call, self)
         message = await run.tell(self._run_call(call, settings, given, find_stop(messages)))
         return message if is_call else message.content

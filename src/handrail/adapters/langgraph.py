@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
 
 from handrail import Call, Executor, Result, Turn
 from handrail.adapters._calls._given import Given, TurnFacts
-from handrail.adapters._calls.langchain import to_message
+from handrail.adapters._calls.langchain import find_said, to_message
 from handrail.adapters._calls.langgraph import answer_calls, run_calls
 from handrail.adapters._replies import find_stop, read_calls
 from handrail.adapters._turns import find_asked, open_turn
@@ -54,6 +54,7 @@ def node(
         reply = history[-1]
         thread = str(config.get("configurable", {}).get("thread_id", ""))
         read, calls = facts.read(config, deps=get_runtime().context), read_calls(reply, executor)
+        read = {"said": find_said(history), **read}
 
         @task
         async def begin(calls: list[Call | TruncatedCall], stop: str | None) -> Saved:

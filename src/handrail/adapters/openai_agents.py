@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
 
 from handrail import Allow, Call, Executor, Failure, Spec
 from handrail.adapters._calls._given import Given, TurnFacts
-from handrail.adapters._calls.openai_agents import NOT_PLAIN, check_json, show
+from handrail.adapters._calls.openai_agents import NOT_PLAIN, check_json, find_said, show
 from handrail.adapters._calls.openai_agents import run_config as run_config  # noqa: PLC0414  public here
 from handrail.adapters._sources.openai_agents import source as source  # noqa: PLC0414  public here
 from handrail.adapters._turns import OpenTurn, Turns, offer_tools, own_name
@@ -88,7 +88,7 @@ class _Adapter:
 
     def _open(self, ctx: RunContextWrapper[Any]) -> OpenTurn:
         """Return the current reply's turn: the SDK counts its requests to the model."""
-        given = self._facts.read(ctx, deps=ctx.context)
+        given = self._facts.read(ctx, deps=ctx.context, said=find_said(ctx.turn_input))
         run = self._run(ctx) or vars(ctx.usage).setdefault("handrail_run", uuid.uuid4().hex)
         return self._turns.open(run, str(ctx.usage.requests), given, within=ctx.usage)
 

@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
 
 from handrail import Allow, Call, Executor, File, Image, Result, Spec, Text
 from handrail.adapters._calls._given import Given, TurnFacts
+from handrail.adapters._calls.pydantic_ai import find_sent, read_context
 from handrail.adapters._sources.pydantic_ai import source as source  # noqa: PLC0414  public here
 from handrail.adapters._turns import OpenTurn, Turns, Unchecked, describe, offer_tools, parse_object
 from handrail.permissions import Edit, Pending
@@ -54,7 +55,9 @@ class ExecutorToolset(AbstractToolset[Any]):
         await self.executor.__aexit__(None, None, None)
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        self._facts.read(ctx, deps=ctx.deps)  # a run without the deps its tools need ends here
+        self._facts.read(
+            ctx, **read_context(ctx)
+        )  # a run without the deps its tools need ends here
         offered = offer_tools(self.executor)
         listing = Unchecked(offered)
         return {name: self._list(name, spec, listing) for name, spec in offered}
@@ -74,7 +77,7 @@ class ExecutorToolset(AbstractToolset[Any]):
         if opened is None:
             opened = self._open(ctx)
             listing.find_turn = ref(opened)
-        sent = opened.sent.get(call_id) or _find_sent(ctx, opened.sent, call_id)
+        sent = opened.sent.get(call_id) or find_sent(ctx, opened.sent, call_id)
         args = sent if parse_object(sent) == tool_args else tool_args
         pending = opened.find_pending(call_id) if ctx.tool_call_approved else None
         if pending is None:
@@ -92,7 +95,7 @@ class ExecutorToolset(AbstractToolset[Any]):
     def _open(self, ctx: RunContext[Any]) -> OpenTurn:
         """Return the last reply's turn. Its name is the same in another process."""
         number = sum(isinstance(message, ModelResponse) for message in ctx.messages)
-        given = self._facts.read(ctx, deps=ctx.deps)
+        given = self._facts.read(ctx, **read_context(ctx))
         run = ctx.conversation_id or ctx.run_id or ""
         return self._turns.open(run, str(number), given, within=ctx.run_id)
 
@@ -104,14 +107,6 @@ class ExecutorToolset(AbstractToolset[Any]):
                 opened.turn.adopt(*map(Pending.from_json, metadata.get("handrail", ())))
             opened.approved.add(ctx.tool_call_id or "")
             self._turns.keep(opened)
-
-
-def _find_sent(ctx: RunContext[Any], sent: dict[str, Any], call_id: str) -> Any:
-    """Return a call's arguments as the model sent them, and store those of all calls."""
-    last = next(m for m in reversed(ctx.messages) if isinstance(m, ModelResponse))
-    empty = "{" if last.finish_reason == "length" else "{}"  # only a name may have arrived
-    sent |= {part.tool_call_id: part.args or empty for part in last.tool_calls}
-    return sent[call_id]
 
 
 def _show(result: Result) -> Any:

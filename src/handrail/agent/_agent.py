@@ -59,7 +59,7 @@ from handrail.agent._run import Run
 from handrail.agent._subagent import NO_TIMEOUT, run_inside
 from handrail.approvals import defer
 from handrail.messages import Content, Message, Model, model_names
-from handrail.permissions import Answer, Approver, Policy, check_answers
+from handrail.permissions import Answer, Approver, FindCredential, Policy, check_answers
 
 _DEFAULT_LIMITS = Limits()
 
@@ -106,6 +106,7 @@ class Agent(Generic[T]):
         approvals: Who approves calls, and what an approval is tied to.
         hooks: Your code before, after and around calls.
         around: Your code around each run, also if the agent is a sub-agent.
+        credentials: Finds each principal's credentials: see ``Executor``.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -125,16 +126,18 @@ class Agent(Generic[T]):
         approvals: Approvals | Approver | None = None,
         hooks: Sequence[Hook] = (),
         around: AroundRun | None = None,
+        credentials: FindCredential | None = None,
     ) -> None:
         function = as_model(model)
         check_limits(limits)
         self._tools = as_tools(tools)
-        checks = {"policy": policy, "approvals": approvals, "hooks": hooks}
+        checks: dict[str, Any] = {"policy": policy, "approvals": approvals, "hooks": hooks}
+        checks["credentials"] = credentials
         given = [name for name, value in checks.items() if value]
         if isinstance(self._tools, Executor) and given:
             raise ValueError(f"Agent({given[0]}=...): pass it to your Executor instead.")
         checks["approvals"] = as_approvals(approvals)  # all runs share one record
-        self._checks: dict[str, Any] = checks
+        self._checks = checks
         self._settings = RunSettings(
             model=function,
             system=system,
@@ -268,6 +271,7 @@ class Agent(Generic[T]):
         parent: LiveRun | None = None,
         watch: OnEvent | None = None,
         recorder: Recorder | None = None,
+        caller: Context[Any] | None = None,
     ) -> Run[T]:
         check_options(options, RunArgs.__annotations__)
         if recorder is None:  # its answers can be used
@@ -293,6 +297,7 @@ class Agent(Generic[T]):
             for_turn={name: value for name, value in for_turn.items() if value is not None},
             parent=parent,
             recorder=recorder,
+            caller=caller,
         )
         return Run(settings, run_options, executor, start, own=executor is not self._tools)
 
@@ -335,7 +340,8 @@ class Agent(Generic[T]):
                 if context.principal is not None:
                     options["principal"] = context.principal
                 approver = context.approver if executor.approver is None else None
-                return self._make_run(state, executor, options, approver=approver, parent=parent)
+                about: Any = {"approver": approver, "parent": parent, "caller": context}
+                return self._make_run(state, executor, options, **about)
 
             done = await run_inside(task, context, executor, make_run)
             if done.stop_reason != "answer":

@@ -1,1 +1,1 @@
-"""The command line: one module per command, and the tree of commands."""
+"""The command line: one module per command, and the command tree."""

@@ -1,4 +1,4 @@
-"""The entry point of `handrail`. Each command is imported when it is called.
+"""The `handrail` entry point. Each command is imported when called.
 
 `handrail --help` and `--version` import nothing but click. Imports are inside functions, where an
 interrupt is handled.

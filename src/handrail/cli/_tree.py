@@ -1,4 +1,4 @@
-"""The tree of commands: names and one-line help, so that listing commands imports none of them."""
+"""Command tree: names and one-line help, for listing commands without importing them."""
 
 from __future__ import annotations
 
@@ -87,20 +87,20 @@ ROOT = {
     "worker": ("worker", "Work on durable runs until the process is stopped."),
     "undo": ("undo", "Undo the latest change of a tool or command."),
 }
-"""By name: the module of the command, or its subcommands; and one line of help."""
+"""By name: the command's module, or its subcommands; and one line of help."""
 _COMMANDS = "handrail.cli.commands"
-"""The package of those modules."""
+"""The package with these modules."""
 
 _LIKENESS = 0.7
 """How similar a name must be to be suggested, from 0 to 1."""
 COMPLETES = "_HANDRAIL_COMPLETE"
-"""The variable that a shell sets to ask for completions."""
+"""The variable set by a shell to ask for completions."""
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class LazyGroup(click.Group):
-    """A group that imports each command when it is called."""
+    """A group importing each command when it is called."""
 
     def __init__(self, later: Mapping[str, tuple[Any, str]], **options: Any) -> None:
         super().__init__(**options, context_settings=_SETTINGS)
@@ -123,7 +123,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that a command line names, or raise an error that suggests names."""
+        """Return the command named by a command line, or raise an error suggesting names."""
         name = args[0]
         if name in self._later or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
@@ -135,7 +135,7 @@ class LazyGroup(click.Group):
         raise Halt(f"unknown command {name!r}", code="usage", hint=hint)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
+        """Write the command list without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(self._lines(ctx))
 
@@ -194,7 +194,7 @@ def run(arguments: Sequence[str], version: str) -> int:
 def _greet(arguments: Sequence[str], version: str) -> None:
     """Print the beginning of a chat's first row at once: a chat takes seconds to load.
 
-    Whatever is printed next takes its place: the whole row, or an error.
+    The next print takes its place: the whole row, or an error.
     """
     is_plain = {"--plain", "--help", "-h"} & {*arguments} or os.environ.get("HANDRAIL_PLAIN")
     if _is_screen() and os.environ.get("TERM") != "dumb" and not is_plain:
@@ -208,7 +208,7 @@ def _is_screen() -> bool:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Return whether a command line that click could not parse asks for JSON."""
+    """Return whether a command line click could not parse asks for JSON."""
     return any(
         option in {"--json", "--output=json", "--output=jsonl", "-ojson", "-ojsonl"}
         or (option in {"--output", "-o"} and value in {"json", "jsonl"})

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         store_entry,
     )
     from handrail.mcp._config.variables import ConfigError
+    from handrail.mcp._login.discovery import discover_client
     from handrail.mcp._login.flow import Login
     from handrail.mcp._login.tokens import TokenFile
 else:
@@ -39,6 +40,7 @@ else:
             "Configured WORKSPACE_FILES find_servers parse_servers read_servers store_entry"
         ),
         "_config.variables": "ConfigError",
+        "_login.discovery": "discover_client",
         "_login.flow": "Login",
         "_login.tokens": "TokenFile",
     }
@@ -64,6 +66,7 @@ __all__ = [
     "ServerPrompt",
     "StdioServer",
     "TokenFile",
+    "discover_client",
     "find_known",
     "find_servers",
     "parse_servers",

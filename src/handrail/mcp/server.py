@@ -23,7 +23,15 @@ except ModuleNotFoundError as error:
 
 from handrail import Executor, Json, Toolset
 from handrail._version import __version__
-from handrail.mcp._server.callers import NOTHING, Caller, CallerFacts, Deps, Metadata
+from handrail.mcp._server.callers import (
+    NOTHING,
+    Caller,
+    CallerFacts,
+    Deps,
+    Metadata,
+    caller_token,
+    find_holder,
+)
 from handrail.mcp._server.calls import Calls
 from handrail.mcp._server.changes import ToolServer
 from handrail.mcp._server.extras import Extras
@@ -41,6 +49,8 @@ __all__ = [
     "ServedPrompt",
     "ServedResource",
     "bind",
+    "caller_token",
+    "find_holder",
     "http_app",
     "make_server",
     "serve_http",

@@ -20,7 +20,7 @@ Secret: TypeAlias = str | Callable[[Context[Any]], str | Awaitable[str]]
 """A secret's environment variable, or a function returning it for a call."""
 
 
-class Credentials:
+class SecuritySchemes:
     """A document's security schemes, each with its secret's source.
 
     A secret is sent to ``servers`` only: a path or an operation may name others. Raises

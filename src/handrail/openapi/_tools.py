@@ -28,7 +28,7 @@ from handrail import (
     Toolset,
 )
 from handrail.net import Guard, Url
-from handrail.openapi._credentials import Credentials, Secret
+from handrail.openapi._credentials import Secret, SecuritySchemes
 from handrail.openapi._definition import describe_operation, find_hint, find_name, find_schema
 from handrail.openapi._document import Document
 from handrail.openapi._operations import Operation, operations
@@ -94,7 +94,7 @@ def tools(  # noqa: PLR0913  each option has a default
     service = _Service(
         read,
         client or _make_client(),
-        Credentials(read, credentials or {}, trusted),
+        SecuritySchemes(read, credentials or {}, trusted),
         server,
         idempotency_header,
         max_bytes,
@@ -169,7 +169,7 @@ class _Service:
 
     document: Document
     client: Client
-    credentials: Credentials
+    credentials: SecuritySchemes
     server: str | None
     idempotency_header: str | None
     max_bytes: int

@@ -10,9 +10,8 @@ from functools import partial
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
-from anyio import to_thread
-
 from handrail import READ, Access, Call, Context, FailureKind, Result, ToolFailed, Transient, tool
+from handrail._support.loop import LoopBinding
 from handrail.programs._checking import ProgramText, mark_line, read_findings, read_source
 from handrail.programs._monty import (
     Crashed,
@@ -34,6 +33,7 @@ from handrail.programs._report import (
     make_result,
 )
 from handrail.programs._stubs import Function
+from handrail.programs._threads import THREADS
 
 _MAX_CHECKED = 1_000
 """Programs that were checked, and need no second check."""
@@ -87,6 +87,7 @@ class Program:
         self._seconds = 0.0
         self._read = 0
         self._session: Session | None = None
+        self._home = LoopBinding()
         self._now = _EPOCH
         self._names = tuple([one.spec.name for one in offer.functions.values()])
 
@@ -96,6 +97,7 @@ class Program:
             raise ToolFailed(describe_refusal(self._source.problems))
         if self._source.uses_time:
             self._now = await self._find_time()
+        self._home.bind()
         try:
             ended = await self._run_to_end()
         finally:
@@ -167,7 +169,7 @@ class Program:
 
         began = perf_counter()
         try:
-            return await to_thread.run_sync(run, abandon_on_cancel=True)
+            return await THREADS.run(self._home, run)
         except TimeoutError:
             raise Transient("Not run: too many programs run at the same time.") from None
         except Crashed as error:

@@ -1,8 +1,8 @@
-"""Runs and their journal: every event of a run, in a chain that shows changes.
+"""Runs and their journal: all events in a run, in a chain that shows changes.
 
-``open_runs`` opens the runs in a file or a database. ``verify`` finds the first entry of a run
-that was changed, added or removed. ``replay_run`` checks the calls of a run again. Pages and
-exports use ``handrail.runs.records`` and ``handrail.runs.wording``, too.
+``open_runs`` opens the runs in a file or a database. ``verify`` finds a run's first entry that was
+changed, added or removed. ``replay_run`` checks a run's calls again. Pages and exports use
+``handrail.runs.records`` and ``handrail.runs.wording``, too.
 """
 
 from typing import TYPE_CHECKING

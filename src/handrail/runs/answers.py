@@ -61,7 +61,7 @@ class AnswerRecord:
     by: str = ""
     via: str = ""
     seen: str = ""
-    """The digest of what was shown."""
+    """The digest shown."""
     at: float = 0.0
     resumed: float | None = None
     """When the run used it; None until then."""
@@ -74,7 +74,7 @@ class AnswerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerOutcome:
-    """The outcome of an answer: whether it is used."""
+    """An answer's outcome: whether it is used."""
 
     pending: str
     status: ClaimStatus
@@ -82,18 +82,18 @@ class AnswerOutcome:
     """A sentence for the person. If their answer was not used, it says so."""
     run: str = ""
     answer: AnswerRecord | None = None
-    """The answer that the request has now."""
+    """The request's current answer."""
     missing: int = 0
     """How many more people must approve it."""
 
     @property
     def used(self) -> bool:
-        """Whether the answer is used, or is one of several that are needed."""
+        """Whether the answer is used, or is one among several needed."""
         return self.status in ("used", "counted")
 
 
 def request_digest(pending: Pending) -> str:
-    """Return a digest of everything in a request, to notice that it changed."""
+    """Return a digest over a whole request, to notice changes."""
     return hashlib.sha256(pending.to_json().encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -154,7 +154,7 @@ def _is_same_person(principal: str | None, claimant: Claimant) -> bool:
 
 
 def _person_key(name: str) -> str:
-    """Return what the names of a person have in common: ``ana``, ``Ana`` and ``proxy|ana``."""
+    """Return a person's name in comparable form: ``ana``, ``Ana`` and ``proxy|ana``."""
     return name.rpartition("|")[2].strip().casefold()
 
 
@@ -166,13 +166,13 @@ def count_missing(pending: Pending, answer: Answer, votes: Sequence[tuple[Any, .
 
 
 def say_used(pending: Pending, run: str, answer: AnswerRecord) -> AnswerOutcome:
-    """Return that an answer is used."""
+    """Return the outcome for a used answer."""
     text = f"{_DONE[answer.answer].capitalize()}."
     return AnswerOutcome(pending=pending.id, status="used", text=text, run=run, answer=answer)
 
 
 def say_counted(pending: Pending, run: str, missing: int) -> AnswerOutcome:
-    """Return that an approval counts, and others are needed."""
+    """Return the outcome for a counted approval when others are needed."""
     more = "1 more person" if missing == 1 else f"{missing} more people"
     text = f"Your approval counts. {more} must approve it."
     status: ClaimStatus = "counted"
@@ -180,25 +180,25 @@ def say_counted(pending: Pending, run: str, missing: int) -> AnswerOutcome:
 
 
 def say_unknown(pending_id: str) -> AnswerOutcome:
-    """Return that there is no such request."""
+    """Return the outcome for an unknown request."""
     text = f"There is no such request. {NOT_USED}"
     return AnswerOutcome(pending=pending_id, status="unknown", text=text)
 
 
 def say_busy(pending: Pending, run: str) -> AnswerOutcome:
-    """Return that another process works on the run."""
+    """Return the outcome for a run on which another process works."""
     text = f"Another process is working on this run. {NOT_USED}"
     return AnswerOutcome(pending=pending.id, status="busy", text=text, run=run)
 
 
 def say_ended(pending: Pending, run: str) -> AnswerOutcome:
-    """Return that the run has ended."""
+    """Return the outcome for an ended run."""
     text = f"The run has ended. {NOT_USED}"
     return AnswerOutcome(pending=pending.id, status="ended", text=text, run=run)
 
 
 def say_answered(pending: Pending, row: tuple[str | None, str | None], now: float) -> AnswerOutcome:
-    """Return that a request has an answer already, and who gave it."""
+    """Return the outcome for an answered request, with who answered."""
     text, by = row
     record = None if text is None else read_record(pending.id, text, by)
     if record is None or (record.answer == "deny" and not record.by and pending.expires_at <= now):
@@ -239,26 +239,26 @@ def load_answer(text: str) -> Answer:
 
 
 def given_by(by: str, via: str = "", seen: str = "") -> dict[str, str]:
-    """Return who gave an answer, where, and the digest of what they saw, as far as it is known."""
+    """Return who answered, where, and the digest they saw, as far as known."""
     return {name: value for name, value in (("by", by), ("via", via), ("seen", seen)) if value}
 
 
 def vote_for(answer: Answer, fingerprint: str) -> str:
-    """Return a text that equal answers of two people to the same call share."""
+    """Return a text shared by two people's equal answers to the same call."""
     plain = write_answer(answer)
     plain.pop("given", None)
     return json.dumps({**plain, "call": fingerprint}, sort_keys=True)
 
 
 def is_vote_for(vote: str, fingerprint: str) -> bool:
-    """Return whether a vote is for this call, and not for an earlier version of it."""
+    """Return whether a vote is for this call, and not for its earlier version."""
     return bool(parse_object(vote).get("call") == fingerprint)
 
 
 def read_record(
     pending: str, text: str, by: str | None = None, resumed: float | None = None
 ) -> AnswerRecord:
-    """Return the answer in the row of a request."""
+    """Return the answer in a request's row."""
     plain = parse_object(text)
     inner = _as_object(plain.get("answer")) or plain
     given = _as_object(plain.get("given")) or _as_object(inner.get("given"))
@@ -279,7 +279,7 @@ def read_record(
 
 
 def answer_of_line(line: Mapping[str, Any]) -> str:
-    """Return the text for the row of a request, given the fields of an ``answer`` line."""
+    """Return the text for the request's row, given the ``answer`` line's fields."""
     saved = line.get("saved")
     if isinstance(saved, str):
         return saved

@@ -1,4 +1,4 @@
-"""Record every call of an executor in a journal: who asked, what was decided, how it ended."""
+"""Record an executor's calls in a journal: who asked, what was decided, how it ended."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from handrail.runs.lines import LineFields, event_lines
 from handrail.runs.record import RunRecord
 
 WRITE_SECONDS = 0.1
-"""Seconds between two writes: calls that end in between are written together."""
+"""Seconds between two writes: calls ending in between are written together."""
 MAX_UNWRITTEN = 10_000
-"""Facts that wait to be written. If there are more, calls are refused."""
+"""Facts waiting to be written. Beyond it, calls are refused."""
 _NOT_AUDITED = (
     "Not run: this call cannot be recorded, because the journal cannot be written. Do not work "
     "around this. Tell the user."
@@ -47,7 +47,7 @@ class CallAudit:
 
     @property
     def hook(self) -> Hook:
-        """A hook for an executor. List it first, so that it sees what others refuse."""
+        """A hook for an executor. List it first, so it sees calls others refuse."""
         return Hook(before=self._before, after=self._after)
 
     @asynccontextmanager
@@ -119,6 +119,6 @@ def _request(at: float, call: CheckedCall | Call) -> LineFields:
 
 
 def _principal(call: CheckedCall | Call) -> LineFields:
-    """Return who a call is for. A call that was not checked does not say so."""
+    """Return a call's principal. An unchecked call does not name it."""
     principal = call.turn.principal if isinstance(call, CheckedCall) else None
     return {} if principal is None else {"principal": principal}

@@ -1,4 +1,4 @@
-"""Verify the chain of a run: find the first entry that was changed, added or removed."""
+"""Verify a run's chain: find the first changed, added or removed entry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from handrail.runs.journal import (
 from handrail.runs.store import RunStore
 
 MAX_ENTRIES = 50_000
-"""Entries that ``verify_on`` checks at once."""
+"""Entries ``verify_on`` checks at once."""
 _HEAD = {"run": str, "entries": int, "digest": str, "summary": dict}
 _HEAD_FIELDS = {*_HEAD, "began", "changed"}
 _ENTRY = {"run": str, "number": int, "kind": str, "body": str, "digest": str}
@@ -27,17 +27,17 @@ _ENTRY = {"run": str, "number": int, "kind": str, "body": str, "digest": str}
 
 @dataclass(frozen=True, slots=True)
 class ChainBreak:
-    """Where the chain of a run breaks."""
+    """The break in a run's chain."""
 
     run: str
     number: int
-    """The first entry that is wrong or missing."""
+    """The first wrong or missing entry."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainCheck:
-    """How far the chains of runs were verified, and when."""
+    """How far the chains were verified, and when."""
 
     at: float
     runs: int = 0
@@ -45,10 +45,10 @@ class ChainCheck:
     entries: int = 0
     """How many entries were checked, each against the one before it."""
     rest: int = 0
-    """How many runs have entries that were not checked yet."""
+    """How many runs have unchecked entries."""
     breaks: tuple[ChainBreak, ...] = ()
     anchors: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
-    """The last entry of each run that was checked: its number and its digest."""
+    """Each run's last checked entry: its number and its digest."""
 
 
 def verify(
@@ -153,7 +153,7 @@ def dump_chain(journal: RunStore, run: str) -> Generator[str]:
 
 
 def read_chains(lines: Iterable[str]) -> dict[str, tuple[RunHead, list[JournalEntry]]]:
-    """Return the head and the entries of each run, from the lines of ``dump_chain``.
+    """Return each run's head and entries, from ``dump_chain`` lines.
 
     Raises ValueError for a line that is neither.
     """

@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 _MAX_PAUSE = 0.5
-"""Seconds between two checks of a run."""
+"""Seconds between two run checks."""
 
 
 class DurableRuns:
@@ -108,7 +108,7 @@ class DurableRuns:
         self._engine: Any = None
         self._segments: Segments | None = None
         self._worked: Any = None
-        """What a worker runs. It waits for a database that is away; callers get an error."""
+        """A worker's runs. It waits for a database that is away; callers get an error."""
 
     async def __aenter__(self) -> Self:
         async with self._opening:
@@ -128,7 +128,7 @@ class DurableRuns:
             raise
 
     async def _open_engine(self) -> Segments:
-        """Return the segments, with an engine that is open. Only starting runs and work need it."""
+        """Return the segments, with an open engine. Only starting runs and work need it."""
         if not self._users:
             raise RuntimeError("The runs are not open. Use `async with runs:`.")
         async with self._opening:
@@ -168,8 +168,8 @@ class DurableRuns:
     ) -> str:
         """Start a run, and return its id. A second start with the same id joins the first.
 
-        ``history`` are the messages that it continues. Labels, such as ``team=payments``, say who
-        sees the run in ``RunStore.records``.
+        ``history`` are the messages it continues. Labels, such as ``team=payments``, say who sees
+        the run in ``RunStore.records``.
         """
         if agent not in self._served:
             names = ", ".join(sorted(self._served))
@@ -261,7 +261,7 @@ class DurableRuns:
             raise ValueError(f"{pending_id!r}: {outcome.text}")
 
     async def cancel(self, run_id: str) -> bool:
-        """Stop a run, and the tools that it runs. Returns False if it has already ended."""
+        """Stop a run, and its tools. Returns False if it has already ended."""
         row = await self._find(run_id)
         if not await self._rows.journal(run_id).cancel(cancel_row(run_id)):
             return False
@@ -269,7 +269,7 @@ class DurableRuns:
         return True
 
     async def resume(self, run_id: str) -> None:
-        """Continue a run that failed, from its last complete turn, with the same metadata.
+        """Continue a failed run from its last complete turn, with the same metadata.
 
         Raises ValueError if it has not failed, or cannot continue.
         """
@@ -304,35 +304,35 @@ class DurableRuns:
         return await self._start(agent or run.agent, state, run.principal, run.metadata, **about)
 
     async def remove(self, run_id: str) -> None:
-        """Remove a run, with all that belongs to it. One that has not ended is cancelled first."""
+        """Remove a run, with everything belonging to it. An unfinished one is cancelled first."""
         await self._find(run_id)
         await self._removal.remove([run_id])
 
     async def prune(self, *, older_than: float, max_seconds: float | None = None) -> int:
         """Remove runs that ended more than ``older_than`` seconds ago, and return their number.
 
-        With ``max_seconds``, it stops after the batch that ends later than that.
+        With ``max_seconds``, it stops after the batch ending later than this.
         """
         return await self._removal.prune(time.time() - older_than, max_seconds)
 
     async def erase(self, principal: str) -> int:
-        """Remove all runs on behalf of a principal, and return their number.
+        """Remove all runs on a principal's behalf, and return their number.
 
-        Of each run, one row stays, under a digest of its id: how its chain ended, and when it was
+        For each run, one row stays, under a digest of its id: how its chain ended, and when it was
         erased.
         """
         return await self._removal.erase(principal)
 
     async def _stop(self, run_id: str) -> int:
-        """Cancel a run unless it has ended, and return the number of its last segment."""
+        """Cancel a run unless it has ended, and return its last segment's number."""
         await self.cancel(run_id)
         return (await self._find(run_id)).segment
 
     async def adopt(self, version: str) -> int:
-        """Let workers of this version continue the runs of another one, whose workers have ended.
+        """Let this version's workers continue another version's runs, whose workers have ended.
 
-        Returns how many parts of runs were moved. A living worker of that version keeps the runs
-        that it works on.
+        Returns how many run parts were moved. A living worker of the other version keeps its own
+        runs.
         """
         moving = {"old": version, "new": self._version}
         return await adopt_version(self._database, self._workflows, self._rows, **moving)

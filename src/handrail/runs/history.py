@@ -1,4 +1,4 @@
-"""The history of a run, read from its journal: turns, their calls, and what each call waited for.
+"""A run's history from its journal: turns, their calls, and what each call waited for.
 
 A journal may be incomplete, or changed by a person. Invalid lines are skipped.
 """
@@ -17,27 +17,27 @@ Phase: TypeAlias = Literal["waiting", "approval", "backoff", "running"]
 MAX_SECONDS = 1e11
 """Times after this are invalid."""
 CallKey: TypeAlias = tuple[int, str, str]
-"""A call of a run: the number of its turn, the sub-agent's turn inside it, and the call's id."""
+"""A call in a run: its turn's number, the sub-agent's turn inside it, and the call's id."""
 
 
 @dataclass(slots=True)
 class PhaseSpan:
-    """A phase of a call."""
+    """A phase in a call."""
 
     phase: Phase
     start: float
     end: float
     why: tuple[str, ...] = ()
-    """The ids of the calls that it waited for, or that held the slots."""
+    """Ids of the calls it waited for, or those holding the slots."""
     closed: bool = False
     reason: str = ""
     """``slot``, ``queue`` or ``rate``; else it waited for the calls."""
     what: str = ""
-    """The resource that the calls used, the queue, or the tool whose slots were taken."""
+    """The resource used by the calls, the queue, or the tool whose slots were taken."""
 
     @property
     def seconds(self) -> float:
-        """The duration of the phase."""
+        """The phase's duration."""
         return max(0.0, self.end - self.start)
 
 
@@ -47,19 +47,19 @@ class CallMoment:
 
     what: Literal["decided", "asked", "answered", "attempt"]
     word: str
-    """The decision, the answer, or the kind of failure."""
+    """The decision, the answer, or the failure's kind."""
     text: str = ""
     origin: str = ""
-    """The rule with its file and line; of an answer, who gave it."""
+    """The rule with its file and line; for an answer, who gave it."""
     seconds: float = 0.0
     """How long the answer took, or the delay before the next attempt."""
     diff: str = ""
-    """The planned changes of a call that needs approval."""
+    """Planned changes in a call needing approval."""
 
 
 @dataclass(slots=True, eq=False)
 class CallHistory:
-    """The history of one call."""
+    """One call's history."""
 
     number: int
     id: str
@@ -68,14 +68,14 @@ class CallHistory:
     tool: str = "?"
     args: Any = None
     kind: str | None = None
-    """The kind of its failure; empty for success, None if there is no result."""
+    """Its failure's kind, empty for success, or None without a result."""
     text: str = ""
     chars: int = 0
-    """How many characters the result had that the model got."""
+    """Characters in the result for the model."""
     principal: str = ""
     """On whose behalf it ran; empty if the journal does not say."""
     turn: int = 0
-    """The number of the turn that made it; 0 if it was none of an agent."""
+    """Its turn's number, or 0 outside an agent."""
     moments: list[CallMoment] = field(default_factory=list[CallMoment])
     spans: list[PhaseSpan] = field(default_factory=list[PhaseSpan])
 
@@ -102,7 +102,7 @@ class CallHistory:
         return self.spans[-1]
 
     def close(self, at: float, *phases: Phase) -> float:
-        """End these phases, and return how long the last of them took."""
+        """End these phases, and return how long the last one took."""
         seconds = 0.0
         for span in self.spans:
             if span.phase in phases and not span.closed:
@@ -113,7 +113,7 @@ class CallHistory:
 
 @dataclass(slots=True)
 class RunTurn:
-    """A reply of the model with its calls, or a prompt."""
+    """A model's reply with its calls, or a prompt."""
 
     at: float
     """When it was complete."""
@@ -122,19 +122,19 @@ class RunTurn:
     text: str = ""
     model: str = ""
     seconds: float = 0.0
-    """How long the model took: from the request to the end of the reply."""
+    """How long the model took: from the request to the reply's end."""
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     calls: list[CallHistory] = field(default_factory=list[CallHistory])
     number: int = 0
-    """The number of the model's turn in its run; 0 if there is none."""
+    """The number of the model's turn, or 0 if there is none."""
 
 
 class TokenShare(NamedTuple):
-    """The tokens of one model's replies that a tool accounts for.
+    """The tokens in one model's replies attributed to a tool.
 
-    The tokens of a reply are divided equally among the calls of its turn.
+    A reply's tokens are divided equally among its turn's calls.
     """
 
     model: str
@@ -157,7 +157,7 @@ class TokenSum(NamedTuple):
 
 
 def share_tokens(turns: Iterable[RunTurn]) -> list[TokenShare]:
-    """Return the tokens of replies by model and tool. Together, they are those of all replies."""
+    """Return reply tokens by model and tool. Their sum covers all replies."""
     sums: dict[tuple[str, str], list[float]] = {}
     for turn in turns:
         if turn.speaker != "model":
@@ -172,9 +172,9 @@ def share_tokens(turns: Iterable[RunTurn]) -> list[TokenShare]:
 
 
 def sum_tokens(shares: Iterable[TokenShare]) -> TokenSum:
-    """Return the sum of shares, with the cost at the prices that ``handrail.models`` knows.
+    """Return the sum over shares, with the cost at prices known to ``handrail.models``.
 
-    The journal does not tell which tokens were written to a cache: they have the price of input.
+    The journal does not tell that tokens were written to a cache: they have the input price.
     """
     from handrail.models import cost  # rarely needed
 
@@ -194,7 +194,7 @@ def sum_tokens(shares: Iterable[TokenShare]) -> TokenSum:
 
 
 def read_history(journal: Iterable[Any]) -> list[RunTurn]:
-    """Return the turns of a run, in order."""
+    """Return a run's turns, in order."""
     reader = _HistoryReader()
     for line in journal:
         if isinstance(line, Mapping):
@@ -204,12 +204,12 @@ def read_history(journal: Iterable[Any]) -> list[RunTurn]:
 
 
 def read_key(line: Mapping[str, Any]) -> CallKey:
-    """Return the key of the call that a line is about."""
+    """Return the key of a line's call."""
     return _count(line.get("turn")), _text(line, "inner"), _text(line, "call_id")
 
 
 def all_calls(turns: Iterable[RunTurn]) -> Iterator[CallHistory]:
-    """Yield every call of every turn."""
+    """Yield every call in every turn."""
     for turn in turns:
         yield from turn.calls
 
@@ -221,9 +221,9 @@ class _HistoryReader:
         """The model's last turn, unless its reply cannot come any more."""
         self._calls: dict[CallKey, CallHistory] = {}
         self._latest: dict[str, CallHistory] = {}
-        """The last call of each id."""
+        """The last call with each id."""
         self._waiters: dict[str, list[CallHistory]] = {}
-        """Calls by the id of the call that they wait for."""
+        """Calls by the id of the call they wait for."""
         self._count = 0
         self._now = 0.0
         self._about_calls: dict[str, Callable[[CallHistory, Mapping[str, Any]], None]] = {
@@ -253,7 +253,7 @@ class _HistoryReader:
             call.ended = max(call.ended, self._now)
 
     def end(self) -> None:
-        """End phases that are still open at the time of the last event."""
+        """End phases still open at the last event's time."""
         for call in all_calls(self.turns):
             for span in call.spans:
                 if not span.closed:
@@ -281,9 +281,9 @@ class _HistoryReader:
         return self._turn
 
     def _call(self, key: CallKey, event: str) -> CallHistory:
-        """Return the call that a line is about. An id can be reused after its call has ended.
+        """Return a line's call. An id can be reused after its call has ended.
 
-        The turn of a call begins with its first line: a reply that is streamed comes later.
+        The call's turn begins with its first line: a streamed reply comes later.
         """
         known = self._calls.get(key)
         if known is not None and not (event == "requested" and known.kind not in (None, "pending")):
@@ -326,7 +326,7 @@ class _HistoryReader:
         why = tuple(item for item in several if isinstance(item, str))
         span = call.open("waiting", self._now, why)
         span.reason, span.what = _text(line, "reason"), _text(line, "what")
-        for call_id in () if span.reason == "slot" else why:  # any of them frees a slot
+        for call_id in () if span.reason == "slot" else why:  # any frees a slot
             self._waiters.setdefault(call_id, []).append(call)
 
     def _note_start(self, call: CallHistory, _line: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
-"""The journal: every event of every run, appended and hash-chained.
+"""The journal: every run's events, appended and hash-chained.
 
-Each run has its own chain, so that runs do not wait for each other. The digest of an entry covers
-its content and the digest of the entry before it. A database stores the text of entries unchanged
-and does not need to understand it.
+Each run has its own chain, so runs do not wait for each other. An entry's digest covers its content
+and the previous entry's digest. A database stores entry texts unchanged and does not need to
+understand them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, TypeAlias, cast
 from handrail import HandrailError
 
 Summary: TypeAlias = Mapping[str, Any]
-"""The fields of a run's ``status`` lines. Later lines replace fields of earlier ones."""
+"""Fields in a run's ``status`` lines. Later lines replace earlier fields."""
 
 STATUS = "status"
-"""The kind of lines that change the summary of a run."""
+"""The kind for lines changing a run's summary."""
 NO_DIGEST = ""
-"""The digest before the first entry of a run."""
+"""The digest before a run's first entry."""
 MAX_RUN_CHARS = 200
 
 
@@ -49,7 +49,7 @@ class JournalLine:
 
     @classmethod
     def of(cls, kind: str, /, **content: Any) -> JournalLine:
-        """Return a line with this content. Values that are not JSON are kept as their repr."""
+        """Return a line with this content. Values which are not JSON are kept as their repr."""
         return cls(kind, _encode(content))
 
     @property
@@ -60,7 +60,7 @@ class JournalLine:
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """A line of a run in the journal."""
+    """A journal line."""
 
     run: str
     number: int
@@ -77,7 +77,7 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class RunHead:
-    """The end of a run's chain, and a summary of the run."""
+    """A chain's end, and the run's summary."""
 
     run: str
     entries: int = 0
@@ -90,12 +90,12 @@ class RunHead:
 
     @property
     def status(self) -> str:
-        """The field ``status`` of the summary; empty if there is none."""
+        """The summary's ``status`` field, or ""."""
         return self._text("status")
 
     @property
     def reason(self) -> str:
-        """The field ``reason`` of the summary; empty if there is none."""
+        """The summary's ``reason`` field, or ""."""
         return self._text("reason")
 
     def _text(self, name: str) -> str:
@@ -105,10 +105,10 @@ class RunHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRow:
-    """An event of a journal, for a feed and for an audit."""
+    """A journal event, for a feed and for an audit."""
 
     place: int
-    """Its number among all events of all runs, in the order in which they were written."""
+    """Its number among all runs' events, in written order."""
     run: str
     number: int
     """Its number in the run."""
@@ -118,7 +118,7 @@ class EventRow:
     tool: str = ""
     rule: str = ""
     who: str = ""
-    """The principal of a request, or who answered."""
+    """A request's principal, or who answered."""
 
 
 def extend(
@@ -138,7 +138,7 @@ def extend(
 
 
 def chain_digest(previous: str, run: str, number: int, line: JournalLine | JournalEntry) -> str:
-    """Return the digest of an entry: of its content, its place, and the digest before it."""
+    """Return an entry's digest, over its content, its place, and the digest before it."""
     run_text, kind, body = _quote(run), _quote(line.kind), _quote(line.body)
     text = f"[{_quote(previous)}, {run_text}, {number}, {kind}, {body}]"
     return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -148,7 +148,7 @@ _quote = json.encoder.encode_basestring_ascii
 
 
 def check_run(run: str) -> None:
-    """Raise a JournalError for an id that some database cannot store."""
+    """Raise a JournalError for an id some database cannot store."""
     if not run or len(run) > MAX_RUN_CHARS or not run.isprintable():
         raise JournalError(
             f"Invalid id of a run: {run!r}. It must have 1 to {MAX_RUN_CHARS} printable characters."
@@ -156,7 +156,7 @@ def check_run(run: str) -> None:
 
 
 def check_after(head: RunHead, after: int | None) -> None:
-    """Raise AppendConflict if the run has another number of entries."""
+    """Raise AppendConflict if the run has a different entry count."""
     if after is not None and after != head.entries:
         raise AppendConflict(
             f"Run {head.run} has {head.entries} entries, not {after}: "

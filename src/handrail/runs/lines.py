@@ -1,4 +1,4 @@
-"""Events, prompts and replies as lines of a journal."""
+"""Events, prompts and replies as journal lines."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from handrail.events import (
     Answered,
     Asked,
     AttemptFailed,
+    CredentialUsed,
     Decided,
     Event,
     Finished,
@@ -29,14 +30,14 @@ from handrail.permissions import Answer, Edit, FileChange, Origin, Pending, Undo
 from handrail.runs.journal import JournalEntry, JournalLine
 
 PlannedChange: TypeAlias = FileChange | Undoable | str
-"""A planned change of a pending call: to a file, what undo can restore, or a text."""
+"""A pending call's planned change: to a file, restorable by undo, or a text."""
 LineFields: TypeAlias = dict[str, Any]
-"""The fields of a line: ``event``, which is its kind, and its content."""
+"""A line's fields: ``event``, which is its kind, and its content."""
 
 MAX_TEXT_CHARS = 2_000
-"""Characters of a text to keep in a line. The full text is in the run's state."""
+"""Text characters kept in a line. The full text is in the run's state."""
 MAX_DIFF_CHARS = 20_000
-"""Characters of a diff to keep in a line."""
+"""Diff characters kept in a line."""
 EVENTS = (
     "prompt",
     "reply",
@@ -46,6 +47,7 @@ EVENTS = (
     "answered",
     "waiting",
     "started",
+    "credential_used",
     "progressed",
     "attempt_failed",
     "stored",
@@ -56,12 +58,12 @@ EVENTS = (
     "cancel",
     "status",
 )
-"""The kinds of lines that say what happened, without the states."""
+"""Line kinds for events, without the states."""
 ANSWER = "answer"
-"""The kind of lines with an answer to a pending call."""
+"""The kind for lines with an answer to a pending call."""
 _NUMBER = re.compile("[0-9]{1,9}")
 _IN_A_CALL = 2
-"""Separators in the id of a sub-agent's run: the run, turn and call that it works for."""
+"""Separators in a sub-agent's run id: the run, turn and call it works for."""
 
 
 def as_line(fields: Mapping[str, Any]) -> JournalLine:
@@ -71,14 +73,14 @@ def as_line(fields: Mapping[str, Any]) -> JournalLine:
 
 
 def as_fields(entry: JournalEntry) -> LineFields:
-    """Return the fields of an entry."""
+    """Return an entry's fields."""
     return {**entry.content, "event": entry.kind}
 
 
 def event_lines(event: Event, run: str = "") -> list[LineFields]:
-    """Return an event as a line; none for a piece of a result, as the result has it all.
+    """Return an event as a line, or none for a result's piece, as the result has it all.
 
-    ``run`` is the id of the run. Without it, the id of a sub-agent is known by its form.
+    ``run`` is the run's id. Without it, a sub-agent's id is known by its form.
     """
     match event:
         case Requested(at, call):
@@ -105,9 +107,9 @@ def event_lines(event: Event, run: str = "") -> list[LineFields]:
 
 
 def turn_fields(key: str, run: str = "") -> LineFields:
-    """Return the number of a turn, from its key; nothing if it has no number.
+    """Return a turn's number, from its key, or nothing if it has none.
 
-    A turn of a sub-agent has the number of the run's turn. ``inner`` then says where inside it.
+    A sub-agent's turn has the number of the run's turn. ``inner`` then says where inside it.
     """
     owner, _, turn = key.rpartition("/")
     inner: list[str] = []
@@ -134,13 +136,17 @@ def make_diff(changes: Iterable[PlannedChange]) -> str:
     return "".join(pieces)[:MAX_DIFF_CHARS]
 
 
-def _step(event: Waiting | Started | Progressed | AttemptFailed | Stored) -> LineFields:
+def _step(
+    event: Waiting | Started | CredentialUsed | Progressed | AttemptFailed | Stored,
+) -> LineFields:
     match event:
         case Waiting(at, call_id, on, reason, what):
             why = {"on": list(on), "reason": reason, "what": what}
             return {**_head(at, "waiting", call_id), **why}
         case Started(at, call_id, attempt):
             return {**_head(at, "started", call_id), "attempt": attempt}
+        case CredentialUsed(at, call_id, name, principal):
+            return {**_head(at, "credential_used", call_id), "name": name, "principal": principal}
         case Progressed(at, call_id, message, fraction):
             line = {**_head(at, "progressed", call_id), "message": message[:MAX_TEXT_CHARS]}
             return line if fraction is None else {**line, "fraction": fraction}
@@ -160,7 +166,7 @@ def prompt_line(at: float, prompt: Prompt) -> LineFields:
 
 
 def reply_line(at: float, reply: Reply, turn: int) -> LineFields:
-    """Return the reply of a turn as a line. Its text also says which calls were truncated."""
+    """Return a turn's reply as a line. Its text also names truncated calls."""
     truncated = [
         f"[truncated call of {part.name[:MAX_TEXT_CHARS]}, not run]"
         for part in reply.parts
@@ -180,7 +186,7 @@ def reply_line(at: float, reply: Reply, turn: int) -> LineFields:
 
 
 def usage(used: Usage) -> dict[str, int]:
-    """Return the number of tokens by kind."""
+    """Return token counts by kind."""
     return {
         "input_tokens": used.input_tokens,
         "output_tokens": used.output_tokens,
@@ -249,7 +255,7 @@ def _origin(origin: Origin | None) -> LineFields | None:
 
 
 def answer_fields(answer: Answer) -> LineFields:
-    """Return an answer as fields of a line."""
+    """Return an answer as line fields."""
     match answer:
         case Allow():
             return {"answer": "allow", **given_fields(answer)}
@@ -266,7 +272,7 @@ def answer_fields(answer: Answer) -> LineFields:
 
 
 def given_fields(answer: Allow | Deny | Edit) -> dict[str, str]:
-    """Return who gave an answer, where, and the digest of what they saw, as far as it is known."""
+    """Return who answered, where, and the digest they saw, as far as known."""
     given = {"by": answer.by, "via": answer.via, "seen": answer.seen}
     return {name: value for name, value in given.items() if value}
 

@@ -1,4 +1,4 @@
-"""Create or change the tables of durable runs, or write the SQL that does. Both block."""
+"""Create or change the durable tables, or write the SQL for it. Both block."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from handrail.runs._store.schema import migrate, write_sql
 
 
 def migrate_tables(where: str) -> tuple[int, ...]:
-    """Apply the migrations that a file or a database lacks, and return their numbers.
+    """Apply missing migrations to a file or a database, and return their numbers.
 
-    The tables of the engine are made current, too. Needs ``handrail[durable]``.
+    The engine's tables are updated, too. Needs ``handrail[durable]``.
     """
     engine = load_migrations()
     with closing(Database(where)) as database:
@@ -22,7 +22,7 @@ def migrate_tables(where: str) -> tuple[int, ...]:
 
 
 def write_migrations(where: str) -> str:
-    """Return SQL that does what ``migrate_tables`` would do; empty if nothing is missing.
+    """Return the SQL for ``migrate_tables``, or "" if nothing is missing.
 
     It is for databases in which workers may not create tables.
     """

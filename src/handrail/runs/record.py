@@ -24,16 +24,16 @@ if TYPE_CHECKING:  # listing runs does not need the agent
 
 
 def read_saved_answer(text: str) -> Answer:
-    """Return the answer in the field ``saved`` of an answer's line."""
+    """Return the answer in the ``saved`` field of an ``answer`` line."""
     from handrail.runs.answers import load_answer
 
     return load_answer(text)
 
 
 class RunRecord:
-    """One run of a journal.
+    """One journal run.
 
-    ``put`` and ``flush`` write lines in the order in which they were put, from any thread.
+    ``put`` and ``flush`` write lines in order, from any thread.
     """
 
     def __init__(self, journal: RunStore, run: str) -> None:
@@ -42,26 +42,26 @@ class RunRecord:
         self._unwritten: list[JournalLine] = []
         self._writing = threading.Lock()
         self._last: RunState | None = None
-        """The state that was read or written last."""
+        """The last state read or written."""
 
     @property
     def head(self) -> RunHead:
-        """The head of the run; an empty one if the journal does not have the run."""
+        """The run's head, or an empty one if the journal lacks the run."""
         return self.journal.head(self.id) or RunHead(self.id)
 
     @cached_property
     def recorder(self) -> CallRecorder:
-        """Records the calls of the run, in the process that runs it: for ``Agent.run_recorded``."""
+        """Records the run's calls, in its process: for ``Agent.run_recorded``."""
         from handrail.runs._durable.once import CallRecorder
 
         return CallRecorder(self.journal.database, self.id)
 
     def put(self, lines: Iterable[LineFields]) -> None:
-        """Add lines to those that the next ``flush`` writes."""
+        """Add lines for the next ``flush``."""
         self._unwritten += [as_line(fields) for fields in lines]
 
     def flush(self) -> None:
-        """Write the lines that were put, in one transaction."""
+        """Write the waiting lines, in one transaction."""
         with self._writing:
             lines = list(self._unwritten)
             if lines:
@@ -69,23 +69,23 @@ class RunRecord:
                 del self._unwritten[: len(lines)]
 
     def note(self, lines: Iterable[LineFields]) -> None:
-        """Write lines, behind those that were put before."""
+        """Write lines, behind those added before."""
         self.put(lines)
         self.flush()
 
     def set_status(self, **fields: Any) -> None:
-        """Change fields of the summary."""
+        """Change summary fields."""
         self.note([{"event": STATUS, "at": time.time(), **fields}])
 
     def keep(self, state: RunState) -> None:
-        """Write a state, with only the messages that are new since the last one.
+        """Write a state, with only the messages added since the last one.
 
-        Raises ValueError for values that JSON cannot represent.
+        Raises ValueError for values JSON cannot represent.
         """
         from handrail.runs.states import count_shared, state_line
 
         last = self.state() if self._last is None else self._last
-        kept = count_shared(last, state)  # the one comparison of all messages: the part that grows
+        kept = count_shared(last, state)  # the one comparison over all messages: the growing part
         same = kept == len(last.messages) == len(state.messages)
         if not same or state._replace(messages=last.messages) != last:
             at = time.time()
@@ -108,7 +108,7 @@ class RunRecord:
         return self._last
 
     def states(self) -> list[RunState]:
-        """Return all states of the run, the empty one first."""
+        """Return all the run's states, the empty one first."""
         from handrail.agent import RunState
         from handrail.runs.states import STATE, read_states
 
@@ -120,7 +120,7 @@ class RunRecord:
 
     @property
     def answers(self) -> dict[str, dict[str, str]]:
-        """The latest answer that was given to each pending call, by the id of the request."""
+        """The latest answer to each pending call, by request id."""
         given: dict[str, dict[str, str]] = {}
         for entry in self.journal.read(self.id, kinds=[ANSWER]):
             fields = {name: str(value) for name, value in entry.content.items()}
@@ -128,7 +128,7 @@ class RunRecord:
         return given
 
     def answer(self, answers: Mapping[str, Mapping[str, str]]) -> None:
-        """Write answers to pending calls, by the ids of the requests.
+        """Write answers to pending calls, by request id.
 
         It does not check who may give them: ``RunStore.answer`` does.
         """
@@ -181,6 +181,6 @@ class _EventWriter:
         while not ended:
             await self._news.wait()
             self._news = anyio.Event()
-            ended = self._ended  # events that come during the next line need another one
+            ended = self._ended  # events during the next line need another one
             with suppress(JournalError):
                 await to_thread.run_sync(self._record.flush)

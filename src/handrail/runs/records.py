@@ -1,4 +1,4 @@
-"""Values that pages, audits and exports show, and functions that gather them."""
+"""Values for pages, audits and exports, and functions gathering them."""
 
 from handrail.runs._reading.exports import events_as_csv, events_as_jsonl, read_event_pages
 from handrail.runs._reading.past_calls import (

@@ -20,7 +20,7 @@ from handrail.runs.history import read_key
 from handrail.runs.lines import LineFields
 
 _Key: TypeAlias = tuple[int, str]
-"""A call: the number of its turn, and its id."""
+"""A call: its turn's number, and its id."""
 _NO_ANSWER = "Not run: the recorded run has no answer to this approval request."
 
 
@@ -48,7 +48,7 @@ class Replay:
 
 @dataclass(slots=True)
 class _CallNotes:
-    """The course of one call."""
+    """One call's course."""
 
     decision: str = ""
     started: bool = False
@@ -104,7 +104,7 @@ async def replay_run(  # noqa: PLR0913  each is an option with a default
 
 
 class _Stage:
-    """Takes the place of the tools and of the person, and notes what happens to each call."""
+    """Replaces the tools and the person, and notes what happens to each call."""
 
     def __init__(self, recorded: Mapping[_Key, Result], then: Mapping[_Key, _CallNotes]) -> None:
         self._recorded = recorded
@@ -125,7 +125,7 @@ class _Stage:
         return self._recorded.get(key) or Result(call.id, "")
 
     def note(self, number: int, events: Iterable[Event]) -> None:
-        """Note the first decision about each call of a turn."""
+        """Note the first decision about each call in a turn."""
         for event in events:
             if isinstance(event, Decided):
                 notes = self._now.setdefault((number, event.call_id), _CallNotes())
@@ -167,7 +167,7 @@ def _read_notes(lines: Iterable[LineFields]) -> dict[_Key, _CallNotes]:
     found: dict[_Key, _CallNotes] = {}
     for line in lines:
         turn, inner, call_id = read_key(line)
-        if inner or not call_id:  # a call of a sub-agent, or none
+        if inner or not call_id:  # a sub-agent's call, or none
             continue
         notes = found.get((turn, call_id))
         if notes is None or (notes.ended and line["event"] == "requested"):
@@ -191,7 +191,7 @@ def _follow(notes: _CallNotes, line: LineFields) -> None:
 
 
 def _answer(line: LineFields) -> Answer:
-    """Return a recorded answer. A result that a person gave is in the recorded results."""
+    """Return a recorded answer. A result given by a person is in the recorded results."""
     match line.get("answer"):
         case "allow" | "result":
             return Allow()
@@ -212,6 +212,6 @@ def _ran(*, started: bool) -> str:
 
 
 def _outcome(result: Result) -> str:
-    """Return a result as one text: the kind of a failure, and the text."""
+    """Return a result as one text: the failure's kind, and the text."""
     kind = str(result.failure.kind) if result.failure else "ok"
     return f"{kind}: {result.text}"

@@ -1,4 +1,4 @@
-"""Durable runs over several databases. The id of a run names the database that has it.
+"""Durable runs over several databases. A run's id names its database.
 
 Needs the extra ``handrail[durable]``.
 """
@@ -33,9 +33,9 @@ __all__ = ["ShardedRuns"]
 
 _NAME = re.compile("[a-z0-9-]{1,32}")
 _AWAY = (JournalError, OSError)
-"""What a shard raises that cannot be used. A folder can be missing, too."""
+"""Errors from an unusable shard. A folder can be missing, too."""
 _PAUSE = 5.0
-"""Seconds in which a shard that failed gets no run that another one can have."""
+"""Seconds in which a failed shard gets no run another one can have."""
 
 
 class ShardedRuns:
@@ -81,7 +81,7 @@ class ShardedRuns:
         self._records: dict[str, Records] = {}
         self._opening = threading.Lock()
         self._slow: dict[str, threading.Event] = {}
-        """Reads of shards that were too slow. Each event is set when the read ends."""
+        """Reads from shards that were too slow. Each event is set when the read ends."""
 
     async def __aenter__(self) -> Self:
         self._users += 1
@@ -103,11 +103,11 @@ class ShardedRuns:
                 await to_thread.run_sync(self._records.popitem()[1].close)
 
     def shard(self, name: str) -> DurableRuns:
-        """Return the runs of a shard, for a worker or to maintain it."""
+        """Return a shard's runs, for a worker or to maintain it."""
         return self._make(self._addresses[name])
 
     def find(self, run_id: str) -> str:
-        """Return the name of the shard that a run or a request belongs to. Raises LookupError."""
+        """Return the shard name for a run or a request. Raises LookupError."""
         name, dot, _ = run_id.partition(".")
         if dot and name in self._addresses:
             return name
@@ -128,7 +128,7 @@ class ShardedRuns:
         """Start a run, and return its id with its shard. See ``DurableRuns.start``.
 
         A second start with the same ``run_id`` joins the first, also if shards were added between
-        them. Without a ``run_id``, a shard that failed in the last seconds gets no run.
+        them. Without a ``run_id``, a recently failed shard gets no run.
         """
         about: dict[str, Any] = {"principal": principal, "metadata": metadata, "labels": labels}
         whole = self._choose() if run_id is None else await self._place(run_id)
@@ -140,14 +140,14 @@ class ShardedRuns:
             raise
 
     def _choose(self) -> str:
-        """Return an id of a new run."""
+        """Return a new run's id."""
         late = time.monotonic() - _PAUSE
         near = [name for name in self._addresses if self._away.get(name, -math.inf) < late]
         key = uuid.uuid4().hex
         return f"{_owners(key, near or list(self._addresses))[-1]}.{key}"
 
     async def _place(self, run_id: str) -> str:
-        """Return the whole id: of the run that exists, or of a new one."""
+        """Return the whole id: for the existing run, or for a new one."""
         name, dot, _ = run_id.partition(".")
         if dot and name in self._addresses:
             return run_id
@@ -171,7 +171,7 @@ class ShardedRuns:
         return await (await self._use(self.find(run_id))).wait(run_id, seconds=seconds)
 
     async def cancel(self, run_id: str) -> bool:
-        """Stop a run, and the tools that it runs. Returns False if it has already ended."""
+        """Stop a run, and its tools. Returns False if it has already ended."""
         return await (await self._use(self.find(run_id))).cancel(run_id)
 
     async def answer(self, request_id: str, answer: Answer, *, by: str | Claimant) -> AnswerOutcome:
@@ -246,7 +246,7 @@ class ShardedRuns:
             return self._records[name]
 
     async def _use(self, name: str) -> DurableRuns:
-        """Return the runs of a shard, open. Raises JournalError or OSError if it is away."""
+        """Return a shard's open runs. Raises JournalError or OSError if it is away."""
         async with self._locks[name]:
             if name not in self._open:
                 self._open[name] = await self._stack.enter_async_context(self.shard(name))
@@ -260,7 +260,7 @@ class ShardedRuns:
 
 
 _Place = tuple[float, str, str]
-"""Where a page of the inbox continues: after a time, a shard, and the id of a request."""
+"""Where an inbox page continues: after a time, a shard, and a request id."""
 
 
 def _read_key(after: str) -> _Place | None:
@@ -274,10 +274,10 @@ def _read_key(after: str) -> _Place | None:
 
 
 def _continue(place: _Place, name: str) -> tuple[str, bool]:
-    """Return the key of a shard's page, and whether nothing can be after it.
+    """Return the key for a shard's page, and whether nothing can be after it.
 
-    Requests with the same time are in the order of their shards. The databases may sort ids in
-    different ways, so ids of two shards are never compared.
+    Requests with the same time are in shard order. The databases may sort ids in different ways, so
+    two shards' ids are never compared.
     """
     expires, last, id_ = place
     if name == last:
@@ -288,9 +288,9 @@ def _continue(place: _Place, name: str) -> tuple[str, bool]:
 
 
 def _owners(key: str, names: Sequence[str]) -> list[str]:
-    """Return the shards that had an id as shards were added, one by one. The last has it now.
+    """Return the shards owning an id as shards were added, one by one. The last has it now.
 
-    One more shard takes its share of the ids from all others, and moves no other id.
+    One more shard takes its share from all others, and moves no other id.
     """
     owners: list[str] = []
     most = b""

@@ -1,4 +1,4 @@
-"""States of a run: as lines of a journal, each with only its new messages, and as forks."""
+"""Run states: as journal lines, each with only its new messages, and as forks."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from handrail.messages import Reply
 from handrail.runs.journal import JournalEntry, JournalLine
 
 STATE = "state"
-"""The kind of these lines."""
+"""The kind for these lines."""
 _SPLIT = ',"state":'
 
 
 def state_line(state: RunState, kept: int, at: float) -> JournalLine:
-    """Return a state as a line, without the messages that it shares with the line before it.
+    """Return a state as a line, without messages shared with the line before it.
 
-    Raises ValueError for values that JSON cannot represent.
+    Raises ValueError for values JSON cannot represent.
     """
     text = dump_state(state._replace(messages=state.messages[kept:]))
     return JournalLine(STATE, f'{{"at":{at},"kept":{kept}{_SPLIT}{text}}}')
 
 
 def read_states(entries: Iterable[JournalEntry]) -> Iterator[RunState]:
-    """Yield the state after each of these entries. Raises InvalidState if one is not a state."""
+    """Yield the state after each entry. Raises InvalidState if one is not a state."""
     state = RunState()
     for entry in entries:
         state = _read(entry, state)
@@ -56,7 +56,7 @@ def count_shared(before: RunState, state: RunState) -> int:
 
 
 class CannotFork(HandrailError):
-    """The run has no complete turn of this number."""
+    """The run has no complete turn with this number."""
 
 
 def fork_state(states: Sequence[RunState], turn: int | None, text: str | None = None) -> RunState:

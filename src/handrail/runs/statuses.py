@@ -1,4 +1,4 @@
-"""Where a run stands: one of six words, and why it ended."""
+"""A run's status: one of six words, and why it ended."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ RunReason: TypeAlias = Literal[
     "invalid",
     "error",
 ]
-"""Why a run ended: the ``StopReason`` of a run that is ``done``, ``error`` for one that ``failed``;
-empty for all others."""
+"""Why a run ended: the ``StopReason`` if it is ``done``, ``error`` if it ``failed``, else empty."""
 
 STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 REASONS: tuple[RunReason, ...] = get_args(RunReason)[1:]
 """All reasons but the empty one."""
 LIVE: frozenset[str] = frozenset({"queued", "running", "waiting"})
-"""The statuses of runs that have not ended."""
+"""Statuses before a run's end."""
 WORKED_ON: frozenset[str] = frozenset({"queued", "running"})
-"""The statuses of runs that continue by themselves."""
+"""Statuses in which runs continue by themselves."""
 
 
 class Standing(NamedTuple):
-    """The status of a run, and why it ended."""
+    """A run's status, and why it ended."""
 
     status: RunStatus
     reason: RunReason = ""

@@ -45,7 +45,7 @@ from handrail.runs.journal import (
     check_run,
 )
 
-if TYPE_CHECKING:  # listing runs needs none of it
+if TYPE_CHECKING:  # listing runs needs none
     from handrail.permissions import Answer, Ledger, Pending
     from handrail.runs._live.feed import Update
     from handrail.runs._live.watching import Watching
@@ -81,7 +81,7 @@ def open_runs(
 
 
 class WaitingCall(NamedTuple):
-    """A call that waits for a person, or for its run to use the answer."""
+    """A call waiting for a person, or for its run to use the answer."""
 
     run: str
     pending: Pending
@@ -92,8 +92,8 @@ class WaitingCall(NamedTuple):
 class RunStore:
     """Runs in one place, for any number of processes. Use ``open_runs`` to make one.
 
-    Its methods block, unless they are coroutines, and are safe in any thread. Call them in a
-    worker thread if your code runs in an event loop.
+    Its methods block, unless they are coroutines, and are safe in any thread. Call them in a worker
+    thread if your code runs in an event loop.
     """
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
@@ -105,7 +105,7 @@ class RunStore:
 
     @property
     def path(self) -> Path:
-        """The file of the runs, if they are in one."""
+        """The runs' file, if any."""
         return self.database.path
 
     def append(
@@ -137,7 +137,7 @@ class RunStore:
             tried = before
 
     def head(self, run: str) -> RunHead | None:
-        """Return the head of a run, or None if there is no such run."""
+        """Return a run's head, or None if it does not exist."""
         rows = self.select(f"{HEADS} WHERE r.id = :run", {"run": run})
         return read_head(rows[0]) if rows else None
 
@@ -189,20 +189,20 @@ class RunStore:
         return [read_head(row) for row in rows]
 
     def names(self) -> Iterator[str]:
-        """Yield the id of every run that has a row or entries, to verify all of them."""
+        """Yield the id of every run with a row or entries, to verify them all."""
         both = "SELECT id FROM handrail_run UNION SELECT run FROM handrail_journal"
         for (name,) in self.select(both, {}):
             yield as_text(name)
 
     def records(self, *, labels: Collection[str] | None = None) -> Records:
-        """Return what pages read of the runs, or of those that have one of these labels.
+        """Return what pages read from the runs, or from those with one of these labels.
 
         It cannot write, and has its own connections: close it.
         """
         from handrail.runs._reading.records import Records
 
         if not self.database.exists:
-            self.create()  # so that pages can say that there are no runs yet
+            self.create()  # lets pages report that there are no runs yet
         database = Database(self.database.url, read_only=True, codec=self.database.seals.codec)
         check_schema(database.read_now, postgres=database.is_postgres)
         return Records(database, labels, clock=self._clock)
@@ -305,7 +305,7 @@ class RunStore:
         return make_run_lock(self.database, run).is_taken()
 
     def remove(self, run: str) -> None:
-        """Delete a run that no worker runs, with all that belongs to it."""
+        """Delete a run without a worker, with everything belonging to it."""
         from handrail.runs._store.removal import remove_runs
 
         if self.database.exists:
@@ -315,7 +315,7 @@ class RunStore:
     def rotate(self) -> int:
         """Seal all texts with the codec's key, in batches, and return how many have changed.
 
-        It also seals texts stored without a codec. Other processes can use the runs in that time.
+        It also seals texts stored without a codec. Other processes can use the runs during it.
         """
         from handrail.runs._durable.rotation import rotate_keys
 
@@ -332,7 +332,7 @@ class RunStore:
             self._has_tables = True
 
     def select(self, sql: str, values: Values) -> Sequence[tuple[Any, ...]]:
-        """Return the rows of a query; none if there is no file yet."""
+        """Return a query's rows, or none if there is no file yet."""
         if not self._has_tables:
             if not self.database.exists:
                 return []

@@ -29,9 +29,9 @@ ANSWERS = {
     "edit": "edited and approved",
     "result": "answered with a result",
 }
-"""The words for each kind of answer."""
+"""Words for each answer kind."""
 _WHOLE = {"file:": "the workspace", "*": "everything"}
-"""Resources that contain all others."""
+"""Resources containing all others."""
 _PHASES = {
     "running": "ran",
     "waiting": "waited",
@@ -75,9 +75,9 @@ _CALL_STATUSES = {
 
 
 def describe_status(status: str, reason: str = "") -> tuple[str, str]:
-    """Describe where a run stands: its color in a terminal and on pages, and its words.
+    """Describe a run's status: its color in a terminal and on pages, and its words.
 
-    The words begin with a sign and a space. A status that is not known has no words.
+    The words begin with a sign and a space. An unknown status has no words.
     """
     if status == "done" and reason in _ENDS:
         return "warn", f"! done: {_ENDS[reason]}"
@@ -105,7 +105,7 @@ def format_seconds(amount: float) -> str:
 
 
 def describe_moment(moment: CallMoment, result: str = "") -> str:
-    """Describe one moment of a call. The text of the result is shown separately."""
+    """Describe one moment in a call. The result's text is shown separately."""
     is_repeated = moment.text == result or (moment.what == "decided" and moment.text in result)
     text = f": {moment.text}" if moment.text and not is_repeated else ""
     by, time = f"by {moment.origin or 'the policy'}{text}", format_seconds(moment.seconds)
@@ -153,14 +153,14 @@ def describe_phases(spans: Iterable[PhaseSpan]) -> str:
 
 
 def describe_event(event: Mapping[str, Any], *, reasons: bool = True) -> str:
-    """Describe an event of a call. Reasons can quote its arguments."""
+    """Describe a call's event. Reasons can quote its arguments."""
     names = [name for name in _FACTS if event.get(name) and (reasons or name not in _REASONS)]
     facts = [_fact(event[name]) for name in names]
     return " · ".join([str(event.get("event", "")), *facts])
 
 
 def _fact(value: Any) -> str:
-    """Return a field of an event; a rule with its file and line."""
+    """Return an event's field, or a rule with its file and line."""
     if not isinstance(value, Mapping):
         return str(value)
     rule = cast("Mapping[str, Any]", value)
@@ -175,7 +175,7 @@ def describe_approvers(pending: Pending) -> str:
 
 
 def describe_votes(record: RequestRecord) -> str:
-    """Describe who has answered a request that needs several people; empty if it needs one."""
+    """Describe who has answered a request needing several people, or "" if it needs one."""
     wanted = record.pending.approvers.count
     if wanted == 1:
         return ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from handrail.tools._search.glob import glob
     from handrail.tools._search.grep import grep
     from handrail.tools._shell.bash import bash
-    from handrail.tools._shell.jobs import Jobs, read_job, stop_job
+    from handrail.tools._shell.jobs import Jobs, JobStatus, read_job, stop_job
     from handrail.tools._shell.leftovers import Scan, ScanReport, SuspiciousFile
     from handrail.tools._shell.state import Shell
     from handrail.tools._todo import todo
@@ -40,7 +40,7 @@ else:
         "_search.glob": "glob",
         "_search.grep": "grep",
         "_shell.bash": "bash",
-        "_shell.jobs": "Jobs read_job stop_job",
+        "_shell.jobs": "JobStatus Jobs read_job stop_job",
         "_shell.leftovers": "Scan ScanReport SuspiciousFile",
         "_shell.state": "Shell",
         "_todo": "todo",
@@ -54,6 +54,7 @@ else:
 
 __all__ = [
     "AnswerQuestion",
+    "JobStatus",
     "Jobs",
     "Scan",
     "ScanReport",

@@ -17,6 +17,14 @@ AnswerQuestion: TypeAlias = Callable[[str, Sequence[str]], Awaitable[str | None]
 """Takes a question and its choices; returns the user's answer, or None without one."""
 
 
+_ANSWERED = "The user answered: "
+
+
+def _find_words(text: str) -> dict[str, list[str]]:
+    """Return the user's own words. A chosen answer has the words of the model."""
+    return {"said": [text.removeprefix(_ANSWERED)]} if text.startswith(_ANSWERED) else {}
+
+
 def _touch_nothing(**_: object) -> tuple[Access, ...]:
     return ()
 
@@ -36,6 +44,7 @@ def ask_user(answer: AnswerQuestion) -> Tool[..., Any]:
         exclusive=True,
         synonyms={"options": "choices", "prompt": "question"},
         instead_of=ASK_USER_INSTEAD_OF,
+        own=_find_words,
     )
     async def ask_user(question: str, choices: list[str] | None = None) -> str:
         """Ask the user.
@@ -50,6 +59,6 @@ def ask_user(answer: AnswerQuestion) -> Tool[..., Any]:
         said = await answer(question, offered)
         if said is None:
             return "Not answered. Continue with what you know, and mention what you assumed."
-        return f"The user {'chose' if said in offered else 'answered'}: {said}"
+        return f"The user chose: {said}" if said in offered else f"{_ANSWERED}{said}"
 
     return ask_user

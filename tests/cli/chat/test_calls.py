@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 
 from handrail import Call, FailureKind, Result
 from handrail.agent import RunState
-from handrail.cli._chat.activity import JobList, Plan, RunningCall, call_rows
+from handrail.cli._chat.activity import JobList, Plan, RunningCall, call_rows, ended_rows
 from handrail.cli._chat.calls import (
     bar_row,
     ending_of,
@@ -25,6 +25,7 @@ from handrail.cli._screen.rows import Row, Span, plain
 from handrail.cli._screen.theme import ROLES, Theme, choose_theme
 from handrail.messages import Prompt, Reply, Usage
 from handrail.testing import ScriptedModel
+from handrail.tools import JobStatus
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_a_title_keeps_whole_words_and_room_for_its_end() -> None:
 
 def shown(call: Call, result: Result, seconds: float = 0.0, width: int = 40) -> list[str]:
     ending = ending_of(call, result, seconds)
-    rows = output_rows(ending.output, ending.note, width)
+    rows = output_rows(ending.output, ending.note, width, is_end=ending.is_end)
     return [f"{ending.glyph.text} {ending.summary}", *map(plain, rows)]
 
 
@@ -76,11 +77,15 @@ MANY = "\n".join(f"line {number}" for number in range(9))
         ("read", MANY, ["✓ 9 lines"]),
         ("go", MANY, ["✓ 9 lines", "  │ line 0", "  │ line 1", "  │ line 2", "    … 6 more lines"]),
         ("go", "", ["✓ 0 lines"]),
-        ("bash", f"{MANY}\n[exit code 0, 0.2 s]", ["✓ exit 0", "    … 9 lines of output"]),
+        (
+            "bash",
+            f"{MANY}\n[exit code 0, 0.2 s]",
+            ["✓ exit 0", "    … 7 lines above", "  │ line 7", "  │ line 8"],
+        ),
         (
             "bash",
             f"{MANY}\n[exit code 1, 4.3 s, folder x]",
-            ["✗ exit 1 · 4.3 s", "  │ line 7", "  │ line 8", "    … 7 lines above"],
+            ["✗ exit 1 · 4.3 s", "    … 7 lines above", "  │ line 7", "  │ line 8"],
         ),
         ("bash", "a\n[killed by SIGKILL, 61 s]", ["✗ killed by SIGKILL · 1 min 1 s", "  │ a"]),
         ("bash", "Timed out.", ["✓ 1 line", "  │ Timed out."]),
@@ -243,27 +248,28 @@ def test_a_long_plan_folds_what_is_done() -> None:
     assert list(plan.rows(79)) == []
 
 
-def test_jobs_have_a_row_with_the_last_line_that_was_read() -> None:
-    jobs = JobList()
-    dev = Call("bash", {"command": "npm  run dev", "background": True}, "c")
-    jobs.read(
-        dev, Result("c", "Job 1 is running. Output so far:\nup\n[job 1, running for 0 s.]"), 1
-    )
-    jobs.read(Call("read", {}, "c"), Result("c", "[job 9, running for 1 s]"), 1)
-    jobs.read(Call("bash", {}, "c"), Result("c", "no job"), 1)
-    began = texts(jobs.rows(241, 79))
-    jobs.read(
-        Call("read_job", {"job": 1}, "c"), Result("c", "[job 1, running for 3 s. Next: 0]"), 3
-    )
-    quiet = texts(jobs.rows(241, 79))
-    jobs.read(Call("read_job", "{}", "c"), Result("c", "ready\x1b\n[job 2, running for 3 s.]"), 3)
-    jobs.read(Call("stop_job", {"job": 1}, "c"), Result("c", "[job 1, stopped after 4.0 s.]"), 4)
+def job(number: int, ending: str = "", seconds: float = 240.0, last_line: str = "") -> JobStatus:
+    return JobStatus(number, "npm  run dev", seconds, ending, last_line)
 
-    assert (began, quiet, texts(jobs.rows(13, 79))) == (
-        ["  Job 1  npm run dev   4 min 0 s   “up”"],
-        ["  Job 1  npm run dev   4 min 0 s"],
-        ["  Job 2     10 s   “ready\\u{1B}”"],
+
+def test_jobs_have_a_row_with_their_last_line_until_they_end() -> None:
+    now: list[JobStatus] = []
+    jobs = JobList(lambda: now)
+    now[:] = [job(1, last_line="up\x1b"), job(2), job(3, "exit code 0")]
+    began = texts(jobs.rows(79)), jobs.take_ended()
+    now[:] = [job(1, "exit code 0", 241), job(2, "killed by SIGTERM", last_line="so?"), job(4)]
+    ended = [texts(ended_rows(one, 49)) for one in jobs.take_ended()]
+    now[:] = [job(4, "stopped")]
+
+    assert began == (
+        ["  Job 1  npm run dev   4 min 0 s   “up\\u{1B}”", "  Job 2  npm run dev   4 min 0 s"],
+        [],
     )
+    assert ended == [
+        ["✓ Job 1  npm run dev           exit 0 · 4 min 1 s"],
+        ["✗ Job 2  npm …      killed by SIGTERM · 4 min 0 s", "  │ so?"],
+    ]
+    assert (texts(jobs.rows(79)), jobs.take_ended()) == ([], [])
 
 
 def reply(tokens: int, model: str = "gpt-5") -> Reply:
@@ -286,6 +292,7 @@ def test_what_was_used_is_in_one_row() -> None:
         "no price": meter(reply(100), reply(100, "of my own")).row("x\x1b", 60),
         "narrower": meter(reply(180_000)).row("gpt-5", 20),
         "narrow": meter(reply(180_000)).row("a long name of a model", 40),
+        "waits": meter(reply(20_000)).row("overloaded, next try in 8 s", 40, is_busy=True),
     }
     open_, unknown = meter(Reply(())), meter(reply(100))
     open_.mode, unknown.window = "open", None
@@ -299,6 +306,7 @@ def test_what_was_used_is_in_one_row() -> None:
             "no price": "  ask · x\\u{1B} · 0% of 200k context              220 tokens",
             "narrower": "  ask",
             "narrow": "  ask · ! 90% of 200k context, /compact",
+            "waits": "  ask · overloaded, next try in 8 s",
         }
     )
     assert [plain(open_.row("", 60)), plain(unknown.row("", 60))] == [

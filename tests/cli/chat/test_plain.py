@@ -87,9 +87,9 @@ def test_how_calls_end_is_said() -> None:
         "Call 4: go make. Failed, bug.",
         "  | Broken.",
         "Call 5: Run make. Failed, exit 2, 12 seconds.",
+        "  | 2 lines above",
         "  | c",
         "  | d",
-        "  | 2 lines above",
     ]
 
 

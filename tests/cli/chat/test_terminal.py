@@ -224,7 +224,7 @@ def test_a_change_is_shown_unless_it_was_asked_about() -> None:
             watcher.on_event(Answered(100, "q1", "9", Allow()))
         watcher.on_event(Finished(100, Result("9", "Edited.")))
 
-    title, again = "✓ Edit n.txt 1 line #1", "✓ Edit n.txt 1 line #2"
+    title, again = "✓ Edit n.txt +1 -0 #1", "✓ Edit n.txt +1 -0 #2"
     assert squeezed(file.getvalue()) == [title, "│ 1 + new", again, ""]
 
 
@@ -459,7 +459,7 @@ def test_a_patch_is_shown_by_its_files() -> None:
 
     assert squeezed(file.getvalue()) == snapshot(
         [
-            "✓ Patch a, b\\u{1B} 1 line #1",
+            "✓ Patch a, b\\u{1B} +7 -1 #1",
             "│ a",
             "│ 1 - old",
             "│ b\\u{1B}",
@@ -470,7 +470,7 @@ def test_a_patch_is_shown_by_its_files() -> None:
             "│ 5 + 5",
             "│ 6 + 6",
             "… 1 more rows",
-            "✓ Patch no patch 1 line #2",
+            "✓ Patch no patch +7 -1 #2",
             "│ a",
             "│ 1 - old",
             "│ b\\u{1B}",

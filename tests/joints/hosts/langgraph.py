@@ -85,7 +85,7 @@ async def run_graph(case: Case, make: Make) -> Seen:
     seen, ledger, answers = Seen(), MemoryLedger(), iter(case.answers)
     turn, saver = dict(case.turn), InMemorySaver()
     context = turn.pop("deps", None)
-    given: Any = {"messages": [("user", "go")]}
+    given: Any = {"messages": [("user", case.prompt)]}
     while True:
         async with make_executor(case, ledger, seen.hook()) as executor:
             app = make(case, executor, turn, saver)

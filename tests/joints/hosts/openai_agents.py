@@ -44,7 +44,7 @@ async def door(case: Case) -> Seen:
             made = tools(executor, run=lambda _: "R", **turn)
             agent: Any = Agent(name="a", tools=made, model=model)
             options: Any = {"run_config": run_config(), "context": context}
-            prompt: Any = "go"
+            prompt: Any = case.prompt
             if saved:
                 prompt = await RunState.from_string(agent, saved)
                 for one in prompt.get_interruptions():

@@ -52,7 +52,7 @@ async def door(case: Case) -> Seen:
     seen, ledger, answers = Seen(), MemoryLedger(), iter(case.answers)
     turn = dict(case.turn)
     own, options = {"deps": turn.pop("deps", None)}, {"event_stream_handler": _watch}
-    given: dict[str, Any] = {"user_prompt": "go"}
+    given: dict[str, Any] = {"user_prompt": case.prompt}
     while True:
         async with make_executor(case, ledger, seen.hook()) as executor:
             tools = toolset(executor, **turn)

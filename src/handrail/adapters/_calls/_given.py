@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypedDict, TypeVar
 
@@ -21,6 +21,8 @@ class Given(TypedDict, Generic[H], total=False):
     """Objects for the tools, replacing the framework's."""
     metadata: Mapping[str, Json] | Callable[[H], Mapping[str, Json]]
     """More facts for policies, hooks and tools."""
+    said: Sequence[str] | Callable[[H], Sequence[str]]
+    """What people wrote, if the framework does not tell: for rules about sources."""
 
 
 class Values(TypedDict, total=False):
@@ -32,6 +34,8 @@ class Values(TypedDict, total=False):
     """Objects for the tools."""
     metadata: Mapping[str, Json]
     """More facts for policies, hooks and tools."""
+    said: Sequence[str]
+    """What people wrote, for rules about sources."""
 
 
 class TurnFacts(Generic[H]):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextvars import Context
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManager
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import patch_config, set_config_context
 from langchain_core.runnables.utils import coro_with_context
@@ -87,3 +87,8 @@ def _to_block(part: Any) -> dict[str, str]:
     kind = "image" if isinstance(part, Image) else "file"
     data = b64encode(part.data).decode()
     return {"type": kind, "base64": data, "mime_type": part.media_type}
+
+
+def find_said(messages: Iterable[Any]) -> list[str]:
+    """Return what people wrote in these messages."""
+    return [one.text for one in messages if isinstance(one, HumanMessage)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from agents import (
@@ -67,3 +67,11 @@ def _show_part(part: Any) -> Any:
     if isinstance(part, Image):
         return ToolOutputImage(image_url=f"data:{part.media_type};base64,{data}")
     return ToolOutputFileContent(file_data=data, filename=part.name)
+
+
+def find_said(items: Iterable[Any]) -> list[str]:
+    """Return what people wrote in a run's input."""
+    written = [one for one in items if isinstance(one, dict) and one.get("role") == "user"]
+    parts = [one["content"] for one in written]
+    texts = [[one] if isinstance(one, str) else [part.get("text") for part in one] for one in parts]
+    return [text for each in texts for text in each if isinstance(text, str)]

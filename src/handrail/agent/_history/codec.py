@@ -266,7 +266,7 @@ def _decode_stop(value: object) -> Stop:
 def _encode_part(part: Content | ReplyPart) -> dict[str, Any]:
     match part:
         case Text(text):
-            return {"text": text}
+            return {"text": text, "quoted": True} if part.quoted else {"text": text}
         case Image(data, media_type):
             return {"image": base64.b64encode(data).decode(), "type": media_type}
         case File(data, media_type, name):
@@ -290,7 +290,8 @@ def _encode_unread(part: Reasoning | Opaque) -> dict[str, Any]:
 def _decode_content(value: object) -> Content:
     plain = _as_object(value)
     if "text" in plain:
-        return Text(_expect(str, plain["text"]))
+        quoted = _expect(bool, plain.get("quoted", False))
+        return Text(_expect(str, plain["text"]), quoted=quoted)
     if "image" in plain:
         return _decode_image(plain)
     return File(

@@ -23,6 +23,7 @@ from handrail.agent._history.state import (
 )
 from handrail.agent._history.window import Window
 from handrail.agent._loop.events import RunEvent
+from handrail.agent._loop.heard import listen
 from handrail.agent._loop.limits import CallBudget, StoppedBy
 from handrail.agent._loop.live_runs import set_run
 from handrail.agent._loop.model_stream import await_any, expect_reply, settle
@@ -62,9 +63,11 @@ class Loop(Generic[T]):
         self._options = options
         self._executor = executor
         self.talk = Conversation(state, options.answers)
+        fixed = settings.system if isinstance(settings.system, str) else None
+        self.heard = listen(self.talk, fixed, caller=options.caller)
         self.spending = Spending(self.talk, settings, options.parent)
         self.stopped_by: StoppedBy | None = None
-        self._system = settings.system if isinstance(settings.system, str) else None
+        self._system = fixed
         self._cancel_model: Callable[[], None] | None = None
         self._turn: Turn[Any] | None = None
         self._limit: Reached | None = None
@@ -241,7 +244,7 @@ class Loop(Generic[T]):
     def _make_turn(self, number: str, messages: Iterable[Message]) -> Turn[Any]:
         """Begin a turn. The model can call the tools the messages have found."""
         loaded = find_loaded_tools(messages) if self._executor.tools.has_deferred else ()
-        options = self._options.for_turn
+        options = {**self._options.for_turn, "heard": self.heard}
         return self._executor.turn(number, run=self.talk.run_id, loaded=loaded, **options)
 
     def _choose_tools(self) -> ToolChoice:
@@ -351,7 +354,7 @@ class Loop(Generic[T]):
     async def _resume_waiting(self) -> None:
         """Resume answered pending calls."""
         if not self.stopped_by and any(one.pending for one in self.talk.waiting):
-            resumed = Resumption(self._executor, self.talk, self._options)
+            resumed = Resumption(self._executor, self.talk, self._options, self.heard)
             self._turn = resumed.turn
             self._add_results(await resumed.results())
             await self.save()

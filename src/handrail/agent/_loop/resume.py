@@ -14,12 +14,15 @@ from handrail.agent._loop.recorder import record_turn
 from handrail.agent._loop.settings import RunOptions
 from handrail.messages import find_loaded_tools
 from handrail.permissions import Pending
+from handrail.sources import Heard
 
 
 class Resumption:
     """The pending calls' turn, and the calls ready to run."""
 
-    def __init__(self, executor: Executor, talk: Conversation, options: RunOptions) -> None:
+    def __init__(
+        self, executor: Executor, talk: Conversation, options: RunOptions, heard: Heard
+    ) -> None:
         answers, waiting = talk.take_answers(), talk.waiting
         open_ = [result.pending for result in waiting if result.pending is not None]
         open_.sort(key=attrgetter("position"))
@@ -33,8 +36,9 @@ class Resumption:
             pending for pending in open_ if pending.id in answers or pending.kind == "waiting"
         ]
         first, loaded = open_[0], find_loaded_tools(shorten(talk.messages, talk.shortened))
+        given = {**options.for_turn, "answers": answers, "heard": heard}
         self.turn: Turn[Any] = executor.turn(
-            first.turn_id, run=first.run_id, loaded=loaded, answers=answers, **options.for_turn
+            first.turn_id, run=first.run_id, loaded=loaded, **given
         )
         self.turn.adopt(*[pending for pending in open_ if pending not in self._ready])
 

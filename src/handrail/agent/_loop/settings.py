@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, cast
 
-from handrail import HandrailError
+from handrail import Context, HandrailError
 from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import OnEvent
@@ -55,6 +55,8 @@ class RunOptions:
     """The run a sub-agent works for."""
     recorder: Recorder | None = None
     """Records the run for a durable engine."""
+    caller: Context[Any] | None = None
+    """A sub-agent's: the call that it runs for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""One conversation in an editor: a saved run that is open."""
+"""One conversation in an editor: an open saved run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STOPS: dict[str, StopReason] = {
 
 
 _GRACE_SECONDS = 5.0
-"""Seconds that a turn has to end in, when the conversation is closed."""
+"""Seconds for a turn to end in, when the conversation is closed."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Conversation:
         self._closed = anyio.Event()
         self._turn: _PromptTurn | None = None
         self._mode = str(kit.rules.mode)
-        """The mode that the editor shows."""
+        """The mode the editor shows."""
 
     async def hold_open(self, *, task_status: TaskStatus[None]) -> None:
         """Hold the run until ``close``."""
@@ -126,12 +126,12 @@ class Conversation:
         self.updates.show_history(self.session.state.messages)
 
     def cancel(self) -> None:
-        """Stop the present turn. A call that waits for approval does not run."""
+        """Stop the present turn. A call waiting for approval does not run."""
         if self._turn is not None:
             self.session.interrupt()
 
     async def prompt(self, content: Sequence[Content]) -> StopReason:
-        """Run one turn of the conversation, and return why it ended.
+        """Run one turn, and return why it ended.
 
         The turn ends by itself if the editor no longer waits for it.
         """
@@ -173,7 +173,7 @@ class Conversation:
 
 
 def _describe_end(done: RunResult[object]) -> str:
-    """Return what a person should know about the end of a turn; empty after an answer."""
+    """Return the note about a turn's end, or "" after an answer."""
     if done.stop_reason == "pending":
         count = len(done.state.pending)
         waiting = "1 call waits" if count == 1 else f"{count} calls wait"
@@ -186,5 +186,5 @@ def _describe_end(done: RunResult[object]) -> str:
 
 
 def as_request_error(halt: Halt) -> RequestError:
-    """Return what ends a command as an error of the protocol."""
+    """Return a command's end as a protocol error."""
     return RequestError(-32603, str(halt), {"code": halt.code, "hint": halt.hint})

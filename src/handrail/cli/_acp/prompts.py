@@ -1,4 +1,4 @@
-"""Prompts of an editor: text, images, and the files that a person attached."""
+"""Prompts from an editor: text, images, and attached files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from handrail.messages import Content
 
 
 def read_prompt(blocks: Iterable[Any], root: Path) -> list[Content]:
-    """Return the parts of a prompt. A link to a file is named: the model can read it by itself."""
+    """Return a prompt's parts. A link to a file is named: the model can read it by itself."""
     return [_read_block(block, root) for block in blocks]
 
 
@@ -42,13 +42,13 @@ def _read_block(block: Any, root: Path) -> Content:
 def _read_resource(resource: Any, root: Path) -> Content:
     name = _name_resource(resource.uri, root)
     if isinstance(resource, TextResourceContents):
-        return Text(f'\n<file path="{name}">\n{resource.text}\n</file>\n')
+        return Text(f'\n<file path="{name}">\n{resource.text}\n</file>\n', quoted=True)
     media_type = resource.mime_type or "application/octet-stream"
     return File(decode(resource.blob), media_type, Path(name).name)
 
 
 def _name_resource(uri: str, root: Path) -> str:
-    """Return the path of a file, relative to the workspace if it is there; or the address."""
+    """Return a file's path, relative inside the workspace, or its address."""
     address = urlsplit(uri)
     if address.scheme != "file":
         return uri
@@ -62,7 +62,7 @@ def encode(data: bytes) -> str:
 
 
 def decode(text: str) -> bytes:
-    """Return the bytes that the protocol sent; an error if it is not base64."""
+    """Return the bytes sent by the protocol, or an error if it is not base64."""
     try:
         return base64.b64decode(text, validate=True)
     except Base64Error:

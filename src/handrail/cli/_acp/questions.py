@@ -80,7 +80,7 @@ class EditorApprover:
         return replace(chosen.answer, via="editor", seen=seen)
 
     async def ask_question(self, question: str, choices: Sequence[str]) -> str | None:
-        """Ask a question of the model. Returns the choice of the person, if they made one.
+        """Ask the model's question. Returns the user's choice, if any.
 
         A permission request takes no text. So a question without choices is shown, and answered
         with the next prompt.
@@ -124,7 +124,7 @@ class EditorApprover:
             scope.cancel()
 
     def _list_choices(self, pending: Pending, summary: RequestSummary) -> list[_Choice]:
-        """Return the answers that a person can give. No one can approve what is too long."""
+        """Return the possible answers. No one can approve an overlong request."""
         request = summary.request
         no = _Choice(_make_option("deny", "No", "reject_once"), Deny.by_user())
         if request.too_long:
@@ -144,7 +144,7 @@ class EditorApprover:
         return [yes, *self._list_rules(pending, request), no]
 
     def _list_rules(self, pending: Pending, request: RenderedRequest) -> list[_Choice]:
-        """Return the rules that would allow such calls, if the request shows all of it."""
+        """Return rules allowing such calls, if the request shows everything."""
         if request.hidden or request.mixed or request.condensed:
             return []
         found: dict[str, Proposal] = {}
@@ -166,7 +166,7 @@ class EditorApprover:
         return is_change and rules.mode is Mode.ASK and rules.ceiling >= Mode.EDITS
 
     async def _keep(self, choice: _Choice) -> None:
-        """Store the rule of a choice, or change the mode."""
+        """Store a choice's rule, or change the mode."""
         if choice.proposal is not None:
             try:
                 await to_thread.run_sync(self._kit.memory.store, choice.proposal)
@@ -177,7 +177,7 @@ class EditorApprover:
 
 
 def _list_values(form: Form) -> list[_Choice]:
-    """Return the answers to a form that an option can hold. Other forms are answered elsewhere."""
+    """Return the form answers an option can hold. Other forms are answered elsewhere."""
     needed = [one for one in form.fields if one.required and one.default is None]
     if not needed:
         return [_Choice(_make_option("allow", "Agree", "allow_once"), form.fill({}))]

@@ -1,4 +1,4 @@
-"""The agent that an editor starts: it opens conversations, and passes on what the editor asks."""
+"""The agent an editor starts: it opens conversations, and passes on requests from the editor."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class EditorAgent:
             )
 
     async def list_sessions(self, cwd: str | None = None, **_more: Any) -> ListSessionsResponse:
-        """Return the saved conversations of a folder, the newest first."""
+        """Return a folder's saved conversations, the newest first."""
         runs = await to_thread.run_sync(list_runs)
         found: list[SessionInfo] = []
         for about in (run.about for run in readable_runs(runs, self._app.say)):
@@ -160,7 +160,7 @@ class EditorAgent:
     async def set_session_mode(
         self, session_id: str, mode_id: str, **_more: Any
     ) -> SetSessionModeResponse:
-        """Change the mode of a conversation."""
+        """Change a conversation's mode."""
         opened = self._find(session_id)
         try:
             opened.kit.rules.set_mode(mode_id)
@@ -177,7 +177,7 @@ class EditorAgent:
         return PromptResponse(stop_reason=await opened.prompt(content))
 
     async def cancel(self, session_id: str, **_more: Any) -> None:
-        """Stop the turn of a conversation."""
+        """Stop a conversation's turn."""
         self._find(session_id).cancel()
 
     async def close_session(self, session_id: str, **_more: Any) -> None:
@@ -199,7 +199,7 @@ class EditorAgent:
 
 @contextmanager
 def _as_errors() -> Generator[None]:
-    """Raise what ends a command as an error of the protocol."""
+    """Raise a command's end as a protocol error."""
     try:
         yield
     except Halt as halt:
@@ -238,7 +238,7 @@ def _list_modes(rules: Rulebook) -> SessionModeState:
 
 
 def _fill_in_command(content: list[Content], workspace: Path) -> list[Content]:
-    """Return a prompt with the text of the user's own command, if it begins with one."""
+    """Return a prompt with the text from the user's own command, if it begins with one."""
     first = content[0] if content else None
     if not isinstance(first, Text) or not first.text.startswith("/"):
         return content
@@ -262,7 +262,7 @@ async def serve_editor(app: App) -> None:
 
 
 async def _take_stdio() -> tuple[Any, Any]:
-    """Return the streams of the editor. Tools that print, or read stdin, cannot disturb them."""
+    """Return the editor's streams. Printing tools, or ones reading stdin, cannot disturb them."""
     sys.stdin, sys.stdout = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     streams = await stdio_streams(limit=DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
     nothing = os.open(os.devnull, os.O_RDONLY)

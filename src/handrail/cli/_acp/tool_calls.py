@@ -56,7 +56,7 @@ def write_title(call: Call) -> str:
 
 
 def read_plan(call: Call) -> AgentPlanUpdate | None:
-    """Return the plan that a call sets, if it sets one."""
+    """Return the plan set by a call, if any."""
     args = read_args(call)
     steps: Any = args.get("todos") if call.name == PLAN_TOOL and not isinstance(args, str) else None
     if not is_list(steps) or not all(is_table(step) for step in steps):
@@ -72,7 +72,7 @@ def _read_status(given: object) -> PlanEntryStatus:
 
 
 def list_locations(accesses: Iterable[Access], root: Path) -> list[ToolCallLocation]:
-    """Return the files that a call touches, so that an editor can follow it."""
+    """Return the files a call touches, for an editor to follow it."""
     schemes = [access.resource.partition(":") for access in accesses]
     paths = dict.fromkeys(path for scheme, _, path in schemes if scheme == "file")
     return [ToolCallLocation(path=str(root / path)) for path in paths]
@@ -86,23 +86,23 @@ def show_output(text: str) -> ContentToolCallContent:
 
 
 def show_text(text: str) -> ContentToolCallContent:
-    """Return a text that is safe to show as a code block: the editor would read it as Markdown."""
+    """Return a text as a safe code block: the editor would read it as Markdown."""
     ticks = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
     return tool_content(text_block(f"{ticks}\n{text}\n{ticks}"))
 
 
 def show_change(change: FileContents, root: Path) -> FileEditToolCallContent:
-    """Return the change of a file as a diff."""
+    """Return a file's change as a diff."""
     old, new = (None if one is None else one.decode(errors="replace") for one in change[1:])
     return tool_diff_content(str(root / change.path), new or "", old)
 
 
 def show_planned(pending: Pending, root: Path) -> list[FileEditToolCallContent]:
-    """Return the changes that a call would make, as diffs."""
+    """Return a call's planned changes, as diffs."""
     files = [change for change in pending.changes if isinstance(change, FileChange)]
     return [tool_diff_content(str(root / one.path), one.after or "", one.before) for one in files]
 
 
 def read_output(result: Result) -> str:
-    """Return what an editor shows of a result."""
+    """Return a result in the form for an editor."""
     return result.text if result.failure is None else result.failure.message

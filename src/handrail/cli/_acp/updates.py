@@ -1,4 +1,4 @@
-"""Send an editor the events of a run, in order."""
+"""Send an editor a run's events, in order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from handrail.messages import Delta, Message, Prompt, Reasoning, Reply, Restart,
 SendUpdate: TypeAlias = Callable[[Any], Awaitable[None]]
 """Sends one update to the editor."""
 _OUTPUT_SECONDS = 0.25
-"""Seconds between two updates with the output of one call."""
+"""Seconds between two output updates for one call."""
 
 
 class Updates:
@@ -55,9 +55,9 @@ class Updates:
         self.turns = 0
         """Replies so far."""
         self.window: int | None = None
-        """Tokens that the model's context holds, if that is known."""
+        """The model's context size in tokens, if known."""
         self._streams = False
-        """Whether text of the present reply was sent."""
+        """Whether text from the present reply was sent."""
         self._ids: dict[tuple[str, str], str] = {}
         self._open: dict[tuple[str, str], Call] = {}
         self._output: dict[str, str] = {}
@@ -79,17 +79,17 @@ class Updates:
         await sent.wait()
 
     def put(self, update: Any) -> None:
-        """Add an update to those that are sent."""
+        """Add an update to send."""
         self._queue.send_nowait(update)
 
     def say(self, text: str) -> None:
-        """Show a message of handrail's own, in its own paragraph."""
+        """Show handrail's own message, in its own paragraph."""
         self.put(update_agent_message_text(f"\n\n*{text}*\n\n"))
 
     # messages
 
     def show_history(self, messages: Iterable[Message]) -> None:
-        """Show a conversation that is continued."""
+        """Show an earlier conversation."""
         for message in messages:
             if isinstance(message, Prompt):
                 self._show_prompt(message)
@@ -104,7 +104,7 @@ class Updates:
                 self.put(update_user_message(image_block(encode(part.data), part.media_type)))
 
     def on_run_event(self, event: RunEvent) -> None:
-        """Show an event of the agent."""
+        """Show an agent event."""
         match event:
             case Delta(text, thought):
                 self._streams = True
@@ -120,7 +120,7 @@ class Updates:
             case InnerEvent(call_id, inner):
                 self._on_inner(call_id, inner)
             case _:
-                pass  # pieces of arguments: the call follows
+                pass  # argument fragments: the call follows
 
     def _say_text(self, text: str, *, is_thought: bool) -> None:
         make = update_agent_thought_text if is_thought else update_agent_message_text
@@ -139,7 +139,7 @@ class Updates:
             self.put(UsageUpdate(session_update="usage_update", used=used, size=self.window))
 
     def _on_inner(self, call_id: str, event: object) -> None:
-        """Show what a sub-agent does, as the output of its call."""
+        """Show a sub-agent's activity, as its call's output."""
         while isinstance(event, InnerEvent):
             event = event.event
         if isinstance(event, Requested):
@@ -148,7 +148,7 @@ class Updates:
     # calls
 
     def on_event(self, event: Event) -> None:
-        """Show an event of the executor."""
+        """Show an executor event."""
         turn = getattr(event, "turn", "").rpartition("/")[2]
         match event:
             case Requested(_, call):
@@ -164,7 +164,7 @@ class Updates:
             case Finished(_, result):
                 self._end((turn, result.call_id), result)
             case _:
-                pass  # asked and answered by a request of its own
+                pass  # asked and answered by its own request
 
     def begin_call(self, turn: str, call: Call) -> str:
         """Show a call, unless it is shown, and return its name for the editor."""

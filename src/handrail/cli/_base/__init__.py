@@ -1,1 +1,1 @@
-"""The base of every command: settings, options, output, signals and exit codes."""
+"""The base for every command: settings, options, output, signals and exit codes."""

@@ -1,4 +1,4 @@
-"""The parts that all commands share: common options, output, and how a command ends."""
+"""Shared by all commands: common options, output, and how a command ends."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from handrail.cli._base.settings import Settings, read_settings
 
 Output: TypeAlias = Literal["text", "json", "jsonl"]
 Body: TypeAlias = Callable[..., Exit | None]
-"""The function of a command. It gets the App, then the command's own options by name."""
+"""A command's function. It gets the App, then the command's own options by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class App:
-    """The environment of a command: workspace, settings and output."""
+    """A command's environment: workspace, settings and output."""
 
     workspace: Path
     output: Output = "text"
@@ -49,7 +49,7 @@ class App:
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings that apply, read on first use."""
+        """The applicable settings, read on first use."""
         settings = read_settings(self.workspace, self.flags)
         for problem in settings.problems:
             if self.strict:
@@ -60,7 +60,7 @@ class App:
 
     @property
     def width(self) -> int | None:
-        """Columns of the terminal that stdout is; None if stdout is not a terminal."""
+        """Terminal columns, or None if stdout is not a terminal."""
         return shutil.get_terminal_size().columns if _is_terminal(sys.stdout) else None
 
     def print(self, document: Mapping[str, Any], lines: Iterable[str]) -> None:
@@ -104,7 +104,7 @@ def as_json(value: object, indent: int | None = None) -> str:
 def as_command(name: str, summary: str, *options: click.Option) -> Callable[[Body], click.Command]:
     """Make a command from a function. Its docstring is the help.
 
-    ``options`` are those that set settings: see ``options``.
+    ``options`` are those setting a setting: see ``options``.
     """
 
     def make(body: Body) -> click.Command:
@@ -116,7 +116,7 @@ def as_command(name: str, summary: str, *options: click.Option) -> Callable[[Bod
             return _run_to_end(app, lambda: body(app, **given), debug=common["debug"])
 
         begin.__doc__ = body.__doc__
-        # options that decorators gave to the body
+        # options added to the body by decorators
         begin.__click_params__ = getattr(body, "__click_params__", [])  # type: ignore[attr-defined]
         command = click.command(name, cls=_Command, short_help=summary)(begin)
         command.params += [*options, *_common()]
@@ -158,7 +158,7 @@ def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def _common() -> list[click.Option]:
-    """Return the options of every command."""
+    """Return every command's options."""
 
     def option(*names: str, **attributes: Any) -> click.Option:
         return click.Option(names, expose_value=False, callback=_keep, **attributes)
@@ -205,7 +205,7 @@ def _prepare_process() -> None:
 
 
 def _exit_on_signal(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Exit through the stack, so that everything that was opened is closed."""
+    """Exit through the stack, closing everything opened."""
     sys.exit(Exit.TERMINATED)
 
 
@@ -238,7 +238,7 @@ def _wants_color(choice: str, stream: TextIO | None) -> bool:
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal. A stream that was closed at the start is None."""
+    """Return whether a stream is a terminal. A stream closed at the start is None."""
     return stream is not None and stream.isatty()
 
 

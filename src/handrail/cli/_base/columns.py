@@ -6,15 +6,15 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 _MIN_LAST_CELLS = 12
-"""The narrowest last column that is wrapped here. The terminal wraps a narrower one."""
+"""The narrowest last column wrapped here. The terminal wraps a narrower one."""
 
 
 def columns(
     rows: Sequence[Sequence[str]], *, gap: int = 2, width: int | None = None
 ) -> Iterator[str]:
-    """Yield rows as aligned columns. The last cell of a row is not padded.
+    """Yield rows as aligned columns. A row's last cell is not padded.
 
-    With a ``width`` of a terminal, a last cell that is too long is wrapped within its column.
+    With a terminal's ``width``, an overlong last cell is wrapped within its column.
     """
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     margin = sum(widths[:-1]) + gap * (len(widths) - 1)
@@ -31,7 +31,7 @@ def _pad(cell: str, width: int) -> str:
 
 
 def _wrap(text: str, room: int) -> Iterator[str]:
-    """Yield text in lines that fit, broken between words where possible."""
+    """Yield text in fitting lines, broken between words where possible."""
     while cells(text) > room:
         fits = next(n for n in range(len(text), 0, -1) if cells(text[:n]) <= room)
         at = text.rfind(" ", 1, fits + 1)
@@ -41,7 +41,7 @@ def _wrap(text: str, room: int) -> Iterator[str]:
 
 
 def cells(text: str) -> int:
-    """Return the number of terminal cells that a text takes."""
+    """Return a text's width in terminal cells."""
     if text.isascii():
         return len(text)
     return sum(map(_character_cells, text))
@@ -59,16 +59,16 @@ def _character_cells(character: str) -> int:
 
 
 def max_cells(text: str) -> int:
-    """Return the most cells that a text can take, so that no line is longer than its limit.
+    """Return a text's maximum width in cells, keeping lines within their limit.
 
-    Every character outside ASCII is taken as wide, except combining marks: the width tables of
-    Python and of a terminal can differ.
+    Every character outside ASCII is taken as wide, except combining marks: the width tables in
+    Python and in a terminal can differ.
     """
     return len(text) if text.isascii() else sum(map(_max_character_cells, text))
 
 
 def pieces(text: str, width: int) -> Iterator[str]:
-    """Yield text in pieces of at most ``width`` cells."""
+    """Yield text in pieces with at most ``width`` cells."""
     start = used = 0
     for index, character in enumerate(text):
         wide = _max_character_cells(character)

@@ -17,7 +17,7 @@ from handrail.cli._base.columns import columns
 from handrail.cli._base.printable import safe
 
 _MIN_COLUMNS = 20
-"""Rows of narrower terminals are not wrapped here."""
+"""Rows on narrower terminals are not wrapped here."""
 
 
 class Exit(IntEnum):
@@ -47,19 +47,19 @@ class Halt(Exception):
     ) -> None:
         super().__init__(message)
         self.code = code
-        """A short stable name of the error."""
+        """A short stable error name."""
         self.hint = hint
         """How to fix it."""
         self.exits = exits
 
 
 EXTRAS = {"click": "cli", "prompt_toolkit": "cli", "rich": "cli"}
-"""Packages that commands need, and the extra that installs each."""
+"""Packages needed by commands, and the extra for installing each."""
 CONSOLE_PACKAGES = ("jinja2", "starlette", "uvicorn")
 
 
 def need_packages(what: str, *packages: str, extra: str) -> None:
-    """Halt if a package of an extra is not installed, and say what to install."""
+    """Halt if an extra's package is not installed, and say what to install."""
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         hint = f"install it: pip install 'handrail[{extra}]'"
@@ -69,7 +69,7 @@ def need_packages(what: str, *packages: str, extra: str) -> None:
 def report_error(error: BaseException, *, as_json: bool, debug: bool = False) -> int:
     """Print an error to stderr and return the exit code.
 
-    Programs get one line of JSON, people get text. A traceback is printed only with ``debug``.
+    Programs get one JSON line, people get text. A traceback is printed only with ``debug``.
     """
     halt = _as_halt(unwrap_group(error))
     with suppress(OSError):  # no one reads stderr: the exit code still reports it
@@ -84,12 +84,12 @@ def report_error(error: BaseException, *, as_json: bool, debug: bool = False) ->
 
 def unwrap_group(error: BaseException) -> BaseException:
     """Return the only error in an exception group, or the error itself."""
-    inside: tuple[BaseException, ...] = getattr(error, "exceptions", ())  # of a group
+    inside: tuple[BaseException, ...] = getattr(error, "exceptions", ())  # from a group
     return unwrap_group(inside[0]) if len(inside) == 1 else error
 
 
 def _as_halt(error: BaseException) -> Halt:
-    """Convert any error to the end of a command."""
+    """Convert any error to a command's end."""
     match error:
         case Halt():
             return error
@@ -148,14 +148,14 @@ def _envelope(halt: Halt) -> str:
 
 def _format_error(error: BaseException, halt: Halt) -> str:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        return str(halt)  # the help of a group that was called without a command
+        return str(halt)  # the help for a group called without a command
     message, hint = (make_printable(text).text for text in (str(halt), halt.hint or ""))
     rows = _wrap(f"handrail: {message}", 0) + (_wrap(hint, 2) if hint else [])
     return "\n".join(rows)
 
 
 def _wrap(text: str, margin: int) -> list[str]:
-    """Return lines that a terminal does not break within a word; lines in a pipe stay whole."""
+    """Return lines a terminal does not break within a word; lines in a pipe stay whole."""
     try:
         width = os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError, AttributeError):  # it is no terminal, or not there
@@ -168,7 +168,7 @@ def _wrap(text: str, margin: int) -> list[str]:
 
 
 def _discard_unwritable_output() -> None:
-    """Discard buffered output that cannot be written; Python would report it at exit."""
+    """Discard unwritable buffered output; Python would report it at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,4 +1,4 @@
-"""The `hooks` table of a settings file: programs by event, in the format of coding agents."""
+"""The `hooks` table in a settings file: programs by event, in the coding agents' format."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OTHER_EVENTS = (
     "WorktreeCreate",
     "WorktreeRemove",
 )
-"""Events of Claude Code that there are not here. Their hooks do not run, which is said."""
+"""Claude Code events missing here. Their hooks do not run, which is reported."""
 MAX_SECONDS = 600
 DEFAULT_SECONDS = 60
 _WANTED = (
@@ -53,7 +53,7 @@ EXAMPLE = {
 
 
 def check_hooks(value: Any) -> dict[str, list[Any]]:
-    """Return a table of hooks; raises a TypeError that says what it must be."""
+    """Return a hooks table; raises a TypeError saying what it must be."""
     if not is_table(value) or not all(_is_event(*item) for item in value.items()):
         raise TypeError(_WANTED)
     return value
@@ -91,7 +91,7 @@ def _is_hook(hook: Any) -> bool:
 
 
 class HookProgram(NamedTuple):
-    """One hook of a table."""
+    """One hook in a table."""
 
     event: str
     command: str
@@ -115,7 +115,7 @@ def programs_of(table: Mapping[str, Sequence[Any]]) -> Iterator[HookProgram]:
 
 
 def merge_hooks(tables: list[dict[str, list[Any]]]) -> dict[str, list[Any]]:
-    """Return the hooks of all tables, in order: no file can remove the hooks of another."""
+    """Return the hooks from all tables, in order: no file can remove another one's hooks."""
     return {
         event: [group for table in tables for group in table.get(event, ())]
         for event in (*EVENTS, *OTHER_EVENTS)

@@ -1,4 +1,4 @@
-"""Model servers on this machine, found by the list of models that each offers."""
+"""Model servers on this machine, found by the model list each offers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from handrail._support import is_list, is_table
 
 USUAL_PORTS = (8080, 11434, 8000, 1234)
-"""The usual ports of llama.cpp, Ollama, vLLM and LM Studio."""
+"""The usual ports for llama.cpp, Ollama, vLLM and LM Studio."""
 MAX_SECONDS = 2.0
 """Seconds to wait for all servers together."""
 MAX_MODELS = 50
@@ -37,7 +37,7 @@ class LocalServer(NamedTuple):
 
 
 def find_servers(ports: Iterable[int]) -> list[LocalServer]:
-    """Return the servers that answer on these ports, in this order. They are asked in parallel."""
+    """Return the servers answering on these ports, in this order. They are asked in parallel."""
     urls = [f"http://127.0.0.1:{port}/v1" for port in dict.fromkeys(ports)]
     found: dict[str, tuple[str, ...]] = {}
 
@@ -55,12 +55,12 @@ def find_servers(ports: Iterable[int]) -> list[LocalServer]:
 
 
 def models_at(url: str) -> tuple[str, ...]:
-    """Return the names of the models at an address; empty if it does not list any."""
+    """Return the model names at an address, or none if it does not list any."""
     return _list_models(url) or ()
 
 
 def window_at(url: str, name: str) -> int | None:
-    """Return the tokens that a model at an address holds, if the server says it.
+    """Return the context size reported by a model server, if any.
 
     llama.cpp and vLLM do. A server with a single model accepts any name for it.
     """
@@ -83,7 +83,7 @@ def _list_models(url: str) -> tuple[str, ...] | None:
 
 
 def _get_models(url: str) -> tuple[int, Any]:
-    """Return the status and the document of a list of models; 0 if there is no such server.
+    """Return a model list's status and document, or 0 if there is no such server.
 
     No key is sent, and no redirection is followed.
     """
@@ -113,6 +113,6 @@ def _model_names(document: Any) -> tuple[str, ...]:
 
 
 def _name(text: str) -> str:
-    """Return the name of a model. llama.cpp lists the path of a file, and accepts any name."""
+    """Return a model's name. llama.cpp lists a file's path, and accepts any name."""
     is_path = text.startswith("/") and text.endswith(".gguf")
     return PurePosixPath(text).stem if is_path else text

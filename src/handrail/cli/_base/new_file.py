@@ -9,7 +9,7 @@ from handrail.cli._base.exits import Exit, Halt
 
 
 def write_new_file(path: Path, text: str, other: str) -> int:
-    """Write a new file that only its owner can read, and return its size in bytes.
+    """Write a new file only its owner can read, and return its size in bytes.
 
     ``other`` says how to choose another file, for hints.
     """

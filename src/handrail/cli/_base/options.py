@@ -1,4 +1,4 @@
-"""Options that set a setting. Each has the name of its setting, and wins over settings files."""
+"""Options for settings. Each has its setting's name, and wins over settings files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from handrail.cli._base.settings import is_variable
 
 
 class _Count(click.ParamType[int]):
-    """An integer of at least 1."""
+    """An integer, at least 1."""
 
     name = "integer"
 
@@ -45,7 +45,7 @@ class _Seconds(click.ParamType[float]):
 
 
 class _Variable(click.ParamType[str]):
-    """The name of an environment variable. Anything else may be a key, and is not repeated."""
+    """An environment variable's name. Anything else may be a key, and is not repeated."""
 
     name = "name"
 
@@ -60,7 +60,7 @@ COUNT = _Count()
 
 
 def option_store(context: click.Context) -> dict[str, Any]:
-    """Return the options that are not passed to the command's own function."""
+    """Return the options kept from the command's own function."""
     if context.obj is None:
         context.obj = {"flags": {}}
     store: dict[str, Any] = context.obj
@@ -78,13 +78,13 @@ def _setting(*names: str, **attributes: Any) -> click.Option:
 
 
 RUN = "ID of a saved run, a prefix of the ID, or last."
-"""Help of an argument."""
+"""Help for an argument."""
 ARGS = "One JSON object, key=value pairs, or - to read JSON from stdin."
-"""Help of an argument."""
+"""Help for an argument."""
 
 
 def tool_names(_context: click.Context, _option: click.Parameter, prefix: str) -> list[str]:
-    """Return the names of coding tools with a prefix. Other tools would have to run their code."""
+    """Return coding tool names with a prefix. Other tools would have to run their code."""
     from handrail.tools import outline  # needed for completion only
 
     return [tool.name for tool in outline() if tool.name.startswith(prefix)]
@@ -183,7 +183,7 @@ DATABASE = _setting(
     help="Durable runs: a SQLite file or postgresql://... (default: the runs of this command).",
 )
 TOOL_OPTIONS = (TOOLS, WITHOUT, MODE, ALLOWED_HOSTS)
-"""Options of every command that uses tools or rules."""
+"""Options for every command with tools or rules."""
 MODEL_OPTIONS = (
     MODEL,
     BASE_URL,
@@ -196,4 +196,4 @@ MODEL_OPTIONS = (
     MAX_TOTAL_TOKENS,
     MAX_SECONDS,
 )
-"""Options of every command that runs a model."""
+"""Options for every command with a model."""

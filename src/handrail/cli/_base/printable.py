@@ -1,4 +1,4 @@
-"""Untrusted text that is safe to print."""
+"""Untrusted text, made safe to print."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from handrail.approvals import make_printable
 
 
 def safe(text: str) -> str:
-    """Return text that is safe to print: control and invisible characters are escaped.
+    """Return text safe to print: control and invisible characters are escaped.
 
-    Text without such characters, or with all of them escaped already, is unchanged.
+    Text without such characters, or with all escaped already, is unchanged.
     """
     shown = make_printable(text, most=4 * len(text))
     return shown.text if shown.hidden else text

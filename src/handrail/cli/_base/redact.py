@@ -14,7 +14,7 @@ _SECRET = re.compile(rf"(?i)([?&#;]{_NAMED}(?:(?![?;]{_NAMED})[^=&#])*+=)[^&#]*+
 
 
 def redact_setting(name: str, value: Any) -> Any:
-    """Return the value of a setting without secrets."""
+    """Return a setting's value without secrets."""
     if name == "base_url" and isinstance(value, str) and "://" not in value:
         return _SECRET.sub(r"\1***", _BARE_LOGIN.sub("***@", value))
     return redact_url(value)

@@ -1,7 +1,7 @@
 """Settings: flag > environment > local > project > user > system > default, each with its origin.
 
-A settings file of a workspace is ignored until the user has trusted its exact content. A tool that
-any level excludes with ``without`` is excluded, and the hooks of all levels run.
+A workspace's settings file is ignored until the user has trusted its exact content. A tool excluded
+with ``without`` on any level is excluded, and hooks on all levels run.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from handrail.cli._base.redact import redact_url
 
 SYSTEM_FILE = Path("/etc/handrail/config.toml")
 OWN = ("user", "system")
-"""Levels of files outside the workspace. They need no trust."""
+"""Levels for files outside the workspace. They need no trust."""
 
 
 _VARIABLE = re.compile("[A-Z_][A-Z0-9_]{0,63}")
 _MAX_VALUE_CHARS = 60
-"""Characters of an invalid value in an error message."""
+"""Characters shown from an invalid value in an error message."""
 
 
 class SettingOrigin(NamedTuple):
@@ -44,12 +44,12 @@ class SettingOrigin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings that apply."""
+    """The applicable settings."""
 
     values: Mapping[str, Any]
     origins: Mapping[str, SettingOrigin]
     problems: tuple[str, ...] = ()
-    """Files and settings that are ignored, each as a message for the user."""
+    """Ignored files and settings, each as a message for the user."""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -95,7 +95,7 @@ def _variable(value: Any) -> str:
 
 
 def is_variable(value: object) -> bool:
-    """Return whether a value can be the name of an environment variable, not an API key."""
+    """Return whether a value can be an environment variable's name, not an API key."""
     return isinstance(value, str) and _VARIABLE.fullmatch(value) is not None
 
 
@@ -115,7 +115,7 @@ class SettingSpec(NamedTuple):
     """A setting."""
 
     check: Callable[[Any], Any]
-    """Returns the value, or raises a TypeError that says what it must be."""
+    """Returns the value, or raises a TypeError saying what it must be."""
     built_in: Any
     """The default."""
     example: Any
@@ -154,7 +154,7 @@ class _Assignment(NamedTuple):
 
 
 def read_settings(workspace: Path, flags: Mapping[str, Any]) -> Settings:
-    """Return the settings that apply in a workspace."""
+    """Return a workspace's applicable settings."""
     problems: list[str] = []
     assignments = [*_flags(flags), *_environment(problems)]
     for level, file in files(workspace).items():
@@ -177,7 +177,7 @@ def _merge_names(several: list[list[str]]) -> list[str]:
 
 
 def files(workspace: Path) -> dict[str, Path]:
-    """Return the paths of settings files by level, the strongest first."""
+    """Return the settings files' paths by level, the strongest first."""
     return {
         "local": workspace / ".handrail" / "local.toml",
         "project": workspace / "handrail.toml",
@@ -187,7 +187,7 @@ def files(workspace: Path) -> dict[str, Path]:
 
 
 def _config_home() -> Path:
-    """Return the folder of the user's settings.
+    """Return the user's settings folder.
 
     A relative path is ignored: it would let a workspace choose the folder. ``handrail.policy`` has
     the same function, but takes longer to import than most commands run.
@@ -203,7 +203,10 @@ def home() -> Path:
 
 
 def runs_folder() -> Path:
-    """Return the folder of saved runs. A relative path is ignored: a workspace could choose it."""
+    """Return the folder with saved runs.
+
+    A relative path is ignored: a workspace could choose it.
+    """
     with _needing_home():
         return find_runs_folder()
 
@@ -238,7 +241,7 @@ def _environment(problems: list[str]) -> Iterator[_Assignment]:
 
 
 def _from_text(name: str, text: str, variable: str) -> Any:
-    """Parse a value from the environment. Items of a list are separated by commas."""
+    """Parse an environment value. List items are separated by commas."""
     value: Any = text
     if KNOWN[name].check is _texts:
         value = [part.strip() for part in text.split(",") if part.strip()]
@@ -276,7 +279,7 @@ def _shown(value: Any) -> str:
 def _assignments_in(
     level: str, file: Path, workspace: Path, problems: list[str]
 ) -> Iterator[_Assignment]:
-    """Read the settings in a file that apply."""
+    """Read a file's applicable settings."""
     if level not in OWN and not _is_real(file, problems):
         return
     try:
@@ -307,7 +310,7 @@ def _assignments_in(
 
 
 def _is_real(file: Path, problems: list[str]) -> bool:
-    """Return whether a file of a workspace is not a symbolic link, which could lead anywhere."""
+    """Return whether a workspace file is not a symbolic link, which could lead anywhere."""
     for path in (file, file.parent) if file.parent.name == ".handrail" else (file,):
         if path.is_symlink():
             problems.append(f"ignoring {file}: `{path.name}` is a symbolic link; replace it")
@@ -316,7 +319,7 @@ def _is_real(file: Path, problems: list[str]) -> bool:
 
 
 def is_trusted(workspace: Path, file: Path, content: bytes) -> bool:
-    """Return whether the user has trusted this content of a file."""
+    """Return whether the user has trusted a file with this content."""
     from handrail.policy import RulePaths, Trust, digest  # slow, and rarely needed
 
     file_of_trust = RulePaths.of(workspace).trust
@@ -351,7 +354,7 @@ def _parse_settings(
 
 
 def _refuse_own(name: str, value: Any, where: str) -> None:
-    """Raise a Halt if a file of a workspace lets code run outside the sandbox."""
+    """Raise a Halt if a workspace file lets code run outside the sandbox."""
     free = name in ("unsandboxed_hooks", "codec")
     if name == "hooks":
         free = not all(hook.sandboxed for hook in programs_of(value))
@@ -363,7 +366,7 @@ def _refuse_own(name: str, value: Any, where: str) -> None:
 
 
 def _line_number(text: str, name: str) -> int:
-    """Return the line of a setting in a file."""
+    """Return a setting's line in a file."""
     match = re.search(rf"""(?m)^[ \t\[]*["']?{re.escape(name)}["']?\s*[]=.]""", text)
     return text.count("\n", 0, match.start()) + 1 if match else 1
 

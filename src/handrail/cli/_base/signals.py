@@ -1,8 +1,8 @@
 """Handle SIGINT and SIGTERM without raising, and end code that does not stop.
 
-A handler that raises can do so at any line, also while a file is half written. These handlers only
-record the signal and wake the task that waits for it. A thread ends the process if the run does not
-stop within a grace period: code that never awaits blocks the event loop.
+A raising handler can do so at any line, also while a file is half written. These handlers only
+record the signal and wake the task waiting for it. A thread ends the process if the run does not
+stop within a grace period: code without an await blocks the event loop.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from handrail.cli._base.exits import Exit, unwrap_group
 T = TypeVar("T")
 EXITS = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 GRACE = 5.0
-"""Seconds that the run has to stop in, after a signal or a time limit."""
+"""Seconds for the run to stop in, after a signal or a time limit."""
 _POLL_SECONDS = 0.1
-"""Seconds between two checks of the deadline."""
+"""Seconds between two deadline checks."""
 _REPORT_SECONDS = 2.0
-"""Seconds to report that a run did not stop."""
+"""Seconds to report a run that did not stop."""
 
 
 class Signals:
@@ -41,7 +41,7 @@ class Signals:
         self._over = threading.Event()
         self._watch = threading.Thread(target=self._enforce_deadline, daemon=True)
         self.exits: Exit | None = None
-        """The exit code of the first signal received; None before that."""
+        """The exit code for the first signal received; None before it."""
         self._watch.start()
 
     async def wait(self) -> None:
@@ -79,7 +79,7 @@ class Signals:
 
 
 def leave(exits: Exit) -> NoReturn:
-    """End the process at once, without waiting for anything that still runs."""
+    """End the process at once, without waiting for anything still running."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()

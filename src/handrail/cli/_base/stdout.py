@@ -1,7 +1,7 @@
-"""Keep what tools print out of the data on stdout.
+"""Keep tools' prints out of the data on stdout.
 
-Tools and the programs that they start may print. An Outlet makes stdout the same as stderr for all
-of them, and writes data to a private duplicate of the real stdout.
+Tools and programs started by them may print. An Outlet makes stdout the same as stderr for all of
+them, and writes data to a private duplicate of the real stdout.
 """
 
 from __future__ import annotations
@@ -84,6 +84,6 @@ def _lead_nowhere(number: int) -> None:
 
 
 def _give_up(stream: TextIO) -> None:
-    """Discard output that cannot be written; Python would report it at exit."""
+    """Discard unwritable output; Python would report it at exit."""
     with suppress(OSError):  # it may not be a file
         _lead_nowhere(stream.fileno())

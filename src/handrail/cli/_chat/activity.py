@@ -1,13 +1,12 @@
-"""Rows that change during a turn: running calls, the plan, and jobs."""
+"""Rows changing during a turn: running calls, the plan, and jobs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from handrail import Call, Result
+from handrail import Call
 from handrail._support import is_list
 from handrail.cli._chat.calls import (
     FRAMES,
@@ -23,6 +22,9 @@ from handrail.cli._screen.rows import GUTTER, Row, Span, safe_line
 from handrail.events import Event, WaitReason
 from handrail.runs.lines import turn_fields
 
+if TYPE_CHECKING:
+    from handrail.tools import JobStatus
+
 _FRAMES_A_SECOND = 8
 _MAX_RUNNING = 6
 _MAX_PLAN_ROWS = 8
@@ -30,20 +32,20 @@ _MAX_OUTPUT_ROWS = 3
 _MAX_SHOWN_CHARS = 1_000
 _MIN_SHOWN_SECONDS = 1.0
 _MAX_AWAITED = 3
-"""Calls to name that another one waits for."""
+"""Calls to name when another one waits for them."""
 _MAX_RESOURCE_CHARS = 30
 _MARKS = {
     "completed": Span("✓", "ok"),
     "in_progress": Span("▸", "accent"),
     "pending": Span("▫", "muted"),
 }
-_JOB = re.compile(r"\[job (\d+), ([^\[\]]*+)\]\s*+\Z")
-"""The last line of what the tools say about a job."""
+FindJobs: TypeAlias = "Callable[[], Sequence[JobStatus]]"
+"""Returns the background jobs of a run."""
 
 
 @dataclass
 class RunningCall:
-    """A call of this turn that has no result yet."""
+    """A call in this turn without a result."""
 
     call: Call
     number: int
@@ -52,7 +54,7 @@ class RunningCall:
     progress: str = ""
     fraction: float | None = None
     waits_for: tuple[str, ...] = ()
-    """The calls that must end first."""
+    """The calls to end first."""
     waits_reason: WaitReason = "resource"
     waits_about: str = ""
     """The resource, or the tool without a free slot."""
@@ -60,12 +62,12 @@ class RunningCall:
 
 
 def is_inner(event: Event) -> bool:
-    """Return whether an event is of a sub-agent: the call that it works for shows it."""
+    """Return whether an event is a sub-agent's: the call it works for shows it."""
     return "inner" in turn_fields(event.turn)
 
 
 def call_rows(calls: Sequence[RunningCall], now: float, width: int, done: int = 0) -> Iterator[Row]:
-    """Yield the calls that have not ended, below a row that counts them if there are several."""
+    """Yield unfinished calls, below a row counting them if there are several."""
     sign = Span(FRAMES[int(now * _FRAMES_A_SECOND) % len(FRAMES)], "accent")
     running = [call.began for call in calls if call.began]
     if len(calls) == 1 or not running:
@@ -115,7 +117,7 @@ def _waiting_row(one: RunningCall, numbers: Mapping[str, int], width: int) -> Ro
 
 
 def describe_wait(one: RunningCall, numbers: Mapping[str, int]) -> str:
-    """Return why a call waits: for others that use the same, or for a free slot."""
+    """Return why a call waits: for others using the same, or for a free slot."""
     about = safe_line(" ".join(one.waits_about.split()))
     if one.waits_reason == "slot":
         return f"waits for a free slot of {about}" if about else "waits for a free slot"
@@ -126,20 +128,20 @@ def describe_wait(one: RunningCall, numbers: Mapping[str, int]) -> str:
     if len(awaited) > len(shown):
         shown.append(f"{len(awaited) - len(shown)} more")
     names = " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
-    uses = f": {about}" if about and len(about) <= _MAX_RESOURCE_CHARS else ""
+    uses = f": {about}" if about not in {"", "*"} and len(about) <= _MAX_RESOURCE_CHARS else ""
     return f"waits for {names}{uses}"
 
 
 @dataclass
 class Plan:
-    """The steps of the model's plan: the last arguments of ``todo``."""
+    """Steps in the model's plan: the last ``todo`` arguments."""
 
     steps: tuple[tuple[str, str], ...] = ()
     """Each step with its status."""
     changed: bool = False
 
     def read(self, call: Call) -> None:
-        """Take the steps of a call, if it is one of ``todo`` that was understood."""
+        """Read a call's steps, if it is an understood ``todo``."""
         args = read_args(call)
         if call.name != "todo" or not isinstance(args, Mapping):
             return
@@ -150,7 +152,7 @@ class Plan:
         self.changed = True
 
     def rows(self, width: int, most: int = _MAX_PLAN_ROWS) -> Iterator[Row]:
-        """Yield the steps; those that are done are one row if there are many."""
+        """Yield the steps; many finished steps become one row."""
         if not self.steps:
             return
         done = sum(status == "completed" for _, status in self.steps)
@@ -178,44 +180,42 @@ def _read_step(step: Any) -> tuple[str, str] | None:
     return (str(text), str(status)) if status in _MARKS and isinstance(text, str) else None
 
 
-@dataclass
-class _Job:
-    command: str
-    began: float
-    last_line: str
-
-
-@dataclass
 class JobList:
-    """The commands in the background, by what the tools said about them last."""
+    """The current background commands."""
 
-    jobs: dict[int, _Job] = field(default_factory=dict[int, _Job])
+    def __init__(self, find: FindJobs) -> None:
+        self._find = find
+        self._running: set[int] = set()
 
-    def read(self, call: Call, result: Result, at: float) -> None:
-        """Take what the result of a call says about a job."""
-        found = _JOB.search(result.text)
-        if call.name not in {"bash", "read_job", "stop_job"} or found is None:
-            return
-        number = int(found[1])
-        if not found[2].startswith("running"):
-            self.jobs.pop(number, None)
-            return
-        args = read_args(call)
-        command = str(args.get("command", "")) if isinstance(args, Mapping) else ""
-        job = self.jobs.setdefault(number, _Job(command, at, ""))
-        lines = [line for line in result.text[: found.start()].splitlines() if line.strip()]
-        job.last_line = lines[-1] if lines else ""
+    @property
+    def running(self) -> Sequence[JobStatus]:
+        """The jobs that run."""
+        return [job for job in self._find() if not job.ending]
 
-    def rows(self, now: float, width: int) -> Iterator[Row]:
-        """Yield a row for each job, with the last line that was read of it."""
-        for number, job in self.jobs.items():
-            command = safe_line(" ".join(job.command[:_MAX_SHOWN_CHARS].split()))
-            words = " ".join(job.last_line[:_MAX_SHOWN_CHARS].split())
-            said = f"   “{safe_line(words)}”" if words else ""
-            took = format_elapsed(now - job.began)
-            row = (
-                Span(f"{GUTTER}Job {number}  "),
-                Span(command, "path"),
-                Span(f"   {took}{said}", "muted"),
-            )
-            yield shorten(row, width)
+    def take_ended(self) -> Sequence[JobStatus]:
+        """Return the jobs that have ended by themselves since the last call."""
+        jobs = self._find()
+        ended = [job for job in jobs if job.ending and job.number in self._running]
+        self._running = {job.number for job in jobs if not job.ending}
+        return [job for job in ended if job.ending != "stopped"]
+
+    def rows(self, width: int) -> Iterator[Row]:
+        """Yield a row for each job that runs, with its last line."""
+        for job in self.running:
+            words = safe_line(" ".join(job.last_line.split()))
+            said = f"   “{words}”" if words else ""
+            how = Span(f"   {format_elapsed(job.seconds)}{said}", "muted")
+            yield shorten((Span(GUTTER), *_name_job(job), how), width)
+
+
+def ended_rows(job: JobStatus, width: int) -> Iterator[Row]:
+    """Yield how a job ended, and its last line."""
+    ending = job.ending.replace("exit code", "exit")
+    sign = Span("✓", "ok") if ending == "exit 0" else Span("✗", "bad")
+    yield title_row(sign, _name_job(job), f"{ending} · {format_elapsed(job.seconds)}", width)
+    yield from output_rows([job.last_line] if job.last_line else [], "", width)
+
+
+def _name_job(job: JobStatus) -> Row:
+    command = safe_line(" ".join(job.command[:_MAX_SHOWN_CHARS].split()))
+    return Span(f"Job {job.number}  "), Span(command, "path")

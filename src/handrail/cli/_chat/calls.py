@@ -1,4 +1,4 @@
-"""Calls and their results as rows: what a call does, how it ended, and some of its output."""
+"""Calls and their results as rows: what a call does, how it ended, and some output."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from handrail.cli._screen.rows import (
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 OUTSIDE = Span("  │ ", "muted")
-"""Starts each row of a tool's output."""
+"""Starts each row in a tool's output."""
 _GOES_ON = Span("  ┊ ", "muted")
 _MAX_OUTPUT_ROWS = 3
 _MAX_FAILURE_ROWS = 6
 _LAST_ROWS = 2
-"""Rows to show of a command that failed."""
+"""Rows to show of a command's longer output: most programs say at the end how it went."""
 _MAX_CHARS = 20_000
 """Longest output to wrap."""
 _MAX_TITLE_CHARS = 2_000
@@ -52,7 +52,7 @@ _VERBS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "write": ("Write", "file_path"),
     }
 )
-"""What the coding tools do, and the argument that says with what."""
+"""What the coding tools do, and the argument naming their object."""
 _READS = frozenset({"glob", "grep", "read", "todo", "web_fetch"})
 """Tools whose result is shown as a count."""
 _ASKS = frozenset({"ask_user", "finish_plan"})
@@ -60,13 +60,13 @@ _ASKS = frozenset({"ask_user", "finish_plan"})
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.*)$", re.MULTILINE)
 """A file in a patch."""
 _STEPS = re.compile(r"\[(\d+ of \d+) steps completed\.\]")
-"""The last line of the result of ``todo``."""
+"""The last line in a ``todo`` result."""
 _EXIT = re.compile(
     r"\[(?:exit code (\d++)[^,\]]*+|(killed by \w++)), ([\d.]++) s(?:, ([\d,]++) lines)?[^\]]*+\]"
 )
-"""The last line of a command's result. It counts lines that are not all in the result."""
+"""The last line in a command's result. It counts lines missing from the result, too."""
 _JOB = re.compile(r"\[job (\d+), running[^\]]*\]")
-"""The last line of a command that continues in the background."""
+"""The last line for a command continuing in the background."""
 
 
 class Ending(NamedTuple):
@@ -76,9 +76,11 @@ class Ending(NamedTuple):
     summary: str
     """In a few words."""
     output: tuple[str, ...]
-    """The lines to show of its output."""
+    """The output lines to show."""
     note: str = ""
     """What is not shown."""
+    is_end: bool = False
+    """Whether the lines are the last ones, below what is not shown."""
 
 
 def title_of(call: Call) -> Row:
@@ -101,7 +103,7 @@ def _title(verb: str, about: str) -> Row:
 
 
 def read_args(call: Call) -> Mapping[str, Any] | str:
-    """Return the arguments of a call by name; as text if they are not an object."""
+    """Return a call's arguments by name, or as text if they are not an object."""
     args: Any = call.args
     if isinstance(args, str):
         try:
@@ -116,7 +118,7 @@ def _json(value: Any) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """Return the first line of a text, with an ellipsis if there are more."""
+    """Return a text's first line, with an ellipsis if there are more."""
     lines = [line for line in text[:_MAX_TITLE_CHARS].splitlines() if line.strip()]
     words = safe_line(" ".join(lines[0].split())) if lines else ""
     return f"{words} …" if len(lines) > 1 else words
@@ -134,7 +136,7 @@ def title_row(first: Span, title: Row, right: str, width: int) -> Row:
 
 
 def shorten(row: Row, room: int) -> Row:
-    """Return a row that fits, without its last words if it must be, and then with an ellipsis."""
+    """Return a fitting row, without its last words if it must be, and then with an ellipsis."""
     if width_of(row) <= room:
         return row
     text = plain(row)
@@ -153,7 +155,7 @@ def _cut(row: Row, at: int) -> Row:
 
 
 def ending_of(call: Call, result: Result, seconds: float) -> Ending:
-    """Return how a call ended, and what to show of its output."""
+    """Return how a call ended, and which output to show."""
     failure = result.failure
     took = [format_elapsed(seconds)] if seconds >= _MIN_SHOWN_SECONDS else []
     if failure is not None:
@@ -203,19 +205,23 @@ def _command_ending(ended: re.Match[str], lines: Sequence[str]) -> Ending:
     count = int(ended[4].replace(",", "")) if ended[4] else len(lines)
     if count <= _MAX_OUTPUT_ROWS:
         return Ending(glyph, summary, tuple(lines))
-    shown = _LAST_ROWS if failed else 0
-    note = f"… {_count(count - shown)} {'above' if failed else 'of output'}"
-    return Ending(glyph, summary, tuple(lines[-shown:]) if shown else (), note)
+    note = f"… {_count(count - _LAST_ROWS)} above"
+    return Ending(glyph, summary, tuple(lines[-_LAST_ROWS:]), note, is_end=True)
 
 
-def output_rows(lines: Sequence[str], note: str, width: int) -> Iterator[Row]:
+def output_rows(
+    lines: Sequence[str], note: str, width: int, *, is_end: bool = False
+) -> Iterator[Row]:
     """Yield lines of a tool's output behind a margin, and a note about what is not shown."""
+    said: list[Row] = [(Span(f"    {note}", "muted"),)] if note else []
+    if is_end:
+        yield from said
     for line in lines:
         room = width - width_of((OUTSIDE,))
         for number, row in enumerate(fold((Span(safe_line(line)),), room)):
             yield strip_end((_GOES_ON if number else OUTSIDE, *row))
-    if note:
-        yield (Span(f"    {note}", "muted"),)
+    if not is_end:
+        yield from said
 
 
 def bar_row(fraction: float, words: str, width: int) -> Row:

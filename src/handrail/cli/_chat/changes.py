@@ -1,4 +1,4 @@
-"""Changes of files as rows: numbered lines, with the signs and colors of a diff."""
+"""File changes as rows: numbered lines, with a diff's signs and colors."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from handrail.cli._screen.rows import Row, Span, plain, safe_line, strip_end
 from handrail.tools import UndoEntry, Workspace
 
 MAX_DIFF_ROWS = 12
-"""Rows of a diff after a call."""
+"""Diff rows after a call."""
 _MIN_DIFF_ROWS = 4
-"""Rows of the diff of one of many files."""
+"""Diff rows for one among many files."""
 _MAX_COMPARED_CHARS = 100_000
-"""Longest text to compare: the time for a diff grows with the square of its length."""
+"""Longest text to compare: a diff's time grows with the square of its length."""
 _ROLES = {"+": "added", "-": "removed"}
 
 
 class FileContents(NamedTuple):
-    """A file that has changed: its content before and after; None if there is none."""
+    """A changed file: its content before and after; None if there is none."""
 
     path: str
     before: bytes | None
@@ -45,7 +45,7 @@ class _Line(NamedTuple):
 
 
 def diff_rows(change: FileContents, width: int, most: int = MAX_DIFF_ROWS) -> Iterator[Row]:
-    """Yield a diff of a changed file, or its sizes if it is too long to compare."""
+    """Yield a changed file's diff, or its sizes if it is too long to compare."""
     name, *contents = change
     old, new = ((one or b"").decode(errors="replace") for one in contents)
     if len(old) + len(new) > _MAX_COMPARED_CHARS:
@@ -62,15 +62,27 @@ def diff_rows(change: FileContents, width: int, most: int = MAX_DIFF_ROWS) -> It
 
 
 def changes_rows(changes: Sequence[FileContents], width: int) -> Iterator[Row]:
-    """Yield the diffs of changed files, each below its name if there are several."""
+    """Yield changed files' diffs, each below its name if there are several."""
     for change in changes:
         if len(changes) > 1:
             yield (OUTSIDE, Span(safe_line(change.path), "path"))
         yield from diff_rows(change, width, max(MAX_DIFF_ROWS // len(changes), _MIN_DIFF_ROWS))
 
 
+def count_lines(changes: Sequence[FileContents]) -> str:
+    """Return how many lines were added and removed, or "" if that is not known."""
+    texts = [
+        ((one.before or b"").decode(errors="replace"), (one.after or b"").decode(errors="replace"))
+        for one in changes
+    ]
+    if not texts or sum(len(old) + len(new) for old, new in texts) > _MAX_COMPARED_CHARS:
+        return ""
+    signs = [line.sign for old, new in texts for line in _compare(old, new)]
+    return f"+{signs.count('+')} -{signs.count('-')}"
+
+
 def word_rows(changes: Sequence[FileContents]) -> Iterator[str]:
-    """Yield the changed lines of files with words for signs, with their names if needed."""
+    """Yield changed lines with words for signs, with file names if needed."""
     for change in changes:
         if len(changes) > 1:
             yield safe_line(change.path)
@@ -98,7 +110,7 @@ def _row(line: _Line, size: int) -> Row:
 
 
 def _fill(rows: list[Row]) -> Iterator[Row]:
-    """Yield changed rows, each with a ground as wide as the longest of them."""
+    """Yield changed rows, each padded to the widest row's background."""
     longest = max(cells(plain(row)) for row in rows)
     for row in rows:
         blanks = " " * (longest - cells(plain(row)))
@@ -130,7 +142,7 @@ def _lines(text: str) -> list[str]:
 def run_changes(
     workspace: Workspace, entries: Iterable[UndoEntry]
 ) -> tuple[list[FileContents], list[str]]:
-    """Return the files that calls have changed, and the paths that cannot be compared."""
+    """Return files changed by calls, and the paths that cannot be compared."""
     first: dict[str, bytes | None] = {}
     unknown: dict[str, None] = {}
     for entry in entries:
@@ -147,22 +159,22 @@ def run_changes(
 
 
 def read_now(workspace: Workspace, path: str) -> bytes | None:
-    """Return the content of a file; None if there is none, or if it cannot be read."""
+    """Return a file's content, or None if there is none, or if it cannot be read."""
     with suppress(OSError, HandrailError), workspace.file(path) as file:
         return os.pread(file.fd, MAX_COMPARED_BYTES, 0)
     return None
 
 
 class CallChanges:
-    """The file changes of calls, each returned once."""
+    """File changes by calls, each returned once."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._shown = {entry.number for entry in workspace.changes.entries()}
-        """Changes that are not shown again. Models of earlier runs may have used the same ID."""
+        """Changes not to show again. Models in earlier runs may have used the same ID."""
 
     def __call__(self, call_id: str) -> Sequence[FileContents]:
-        """Return the files that a call changed."""
+        """Return the files changed by a call."""
         entry = self._workspace.changes.find(call_id)
         if entry is None or entry.command or entry.number in self._shown:
             return ()

@@ -29,7 +29,7 @@ def list_choices(chat: Conversation, command: str) -> Sequence[Choice]:
 
 
 def other_runs(chat: Conversation) -> list[SavedRun]:
-    """Return the other runs of this folder, the newest first."""
+    """Return the folder's other runs, the newest first."""
     own, folder = chat.session.saved.id, str(chat.session.kit.app.workspace)
     readable = readable_runs(list_runs(), lambda _problem: None)
     return [run for run in readable if run.id != own and run.about["workspace"] == folder]
@@ -58,7 +58,7 @@ def format_age(began: str, now: float | None = None) -> str:
 
 
 def _models(chat: Conversation) -> Iterator[Choice]:
-    """Yield the models that can be used now: of servers on this machine, then known ones."""
+    """Yield usable models: from servers on this machine, then known ones."""
     names = chat.local_models
     if names is None:
         servers = find_servers(USUAL_PORTS)
@@ -66,10 +66,18 @@ def _models(chat: Conversation) -> Iterator[Choice]:
             (name, server.url) for server in servers for name in server.names
         ]
     own = chat.session.kit.app.settings["base_url"]
-    for name, url in names:
-        if url == own:  # another server needs another --base-url
-            yield Choice(name, name, url)
-    for name, about in describe_known_models():
+    local = [(name, url) for name, url in names if url == own]  # another needs another --base-url
+    prefix = chat.model.partition(":")[0]
+
+    def order(known: tuple[str, str]) -> tuple[bool, str]:
+        """The same provider's models are first, and new ones before old ones, by their names."""
+        return known[0].startswith(f"{prefix}:"), known[0]
+
+    found = dict([*local, *sorted(describe_known_models(), key=order, reverse=True)])
+    now = found.pop(chat.model, "")
+    if found:
+        yield Choice(chat.model, chat.model, ", ".join(filter(None, ("in use", now))))
+    for name, about in found.items():
         yield Choice(name, name, about)
 
 

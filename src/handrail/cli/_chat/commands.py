@@ -1,4 +1,4 @@
-"""Slash commands: lines that control the chat and are not sent to the model."""
+"""Slash commands: lines controlling the chat, not sent to the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*+)(?:\s++(.*))?", re.DOTALL)
 
 
 class SlashCommand(NamedTuple):
-    """A command of the chat."""
+    """A chat command."""
 
     words: str
     """The arguments, as in the help."""
@@ -147,7 +147,7 @@ COMMANDS: Mapping[str, SlashCommand] = MappingProxyType(
         "quit": SlashCommand("", "end the chat; you can resume it later", _quit),
     }
 )
-"""The commands of every chat, by name."""
+"""Every chat's commands, by name."""
 _KEYS = [
     ("@FILE", "attach a file; also an image, or a path that you paste"),
     ("!COMMAND", "run a command in the sandbox; the model reads its output later"),

@@ -1,4 +1,4 @@
-"""The state of a conversation at the terminal, which slash commands read and change."""
+"""A terminal conversation's state, which slash commands read and change."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from handrail.cli._screen.terminal import Screen
 
 Rows: TypeAlias = Iterator[str | Row]
 Step: TypeAlias = Callable[[], Awaitable[Iterable[str]]]
-"""Work that takes a while and can be interrupted. It returns rows to print."""
+"""Long work that can be interrupted. It returns rows to print."""
 
 
 @dataclass
 class Conversation:
-    """One conversation of a chat."""
+    """One conversation in a chat."""
 
     session: Session
     screen: Screen
@@ -32,19 +32,19 @@ class Conversation:
     notes: list[str] = field(default_factory=list[str])
     """Messages for the model about what the person did since its last turn: undo, commands."""
     reviewed: dict[str, str] = field(default_factory=dict[str, str])
-    """The files that were shown for trust, each with the digest of what was shown."""
+    """Files shown for trust, each with its shown digest."""
     next_text: str = ""
     """What the next message begins with."""
     local_models: list[tuple[str, str]] | None = None
-    """The models of servers on this machine, with the server's address; None if not asked."""
+    """Models on this machine's servers, with the server's address; None if not asked."""
     over: bool = False
     """Whether the conversation is to end."""
     following: str | None = None
-    """The run that follows in the same chat: its id, or empty for a new one."""
+    """The run following in the same chat: its id, or empty for a new one."""
     prompt: str = ""
-    """A message that one of the user's own commands has for the model."""
+    """A message for the model from the user's own command."""
     step: Step | None = None
-    """Work that a command has begun."""
+    """Work begun by a command."""
 
     def take_notes(self) -> list[str]:
         """Return messages to send to the model before the user's next prompt, each once."""
@@ -52,12 +52,12 @@ class Conversation:
         return notes
 
     def take_prompt(self) -> str:
-        """Return the message of a command for the model, once."""
+        """Return a command's message for the model, once."""
         prompt, self.prompt = self.prompt, ""
         return prompt
 
     def take_step(self) -> Step | None:
-        """Return the work of a command, once."""
+        """Return a command's work, once."""
         step, self.step = self.step, None
         return step
 

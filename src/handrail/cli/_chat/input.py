@@ -1,7 +1,7 @@
-"""Keyboard input and signals: lines, Ctrl-C, Ctrl-D, and a terminal that goes away.
+"""Keyboard input and signals: lines, Ctrl-C, Ctrl-D, and a lost terminal.
 
-A signal handler that raises can do so at any line of the program. This one raises only while a line
-is being read. At any other moment it records the signal for the chat to check.
+A raising signal handler can do so at any line in the program. This one raises only while a line is
+being read. At any other moment it records the signal for the chat to check.
 """
 
 from __future__ import annotations
@@ -34,30 +34,32 @@ else:
 PROMPT = "> "
 _MAX_HISTORY_LINES = 1_000
 _MAX_INTERRUPTS = 2
-"""Presses of Ctrl-C that stop the current step; the next one ends the process at once."""
+"""Ctrl-C presses for stopping the current step; the next one ends the process at once."""
 _SIGNAL_SECONDS = 0.05
-"""Seconds to wait for a signal to interrupt the reading of a line."""
+"""Seconds to wait for a signal to interrupt reading a line."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Keyboard:
-    """Reads lines from a person, and records signals that ask for an end."""
+    """Reads a user's lines, and records signals asking for an end."""
 
     def __init__(self, history: Path) -> None:
         self._history = history
         self._reading = False
         self._lines = 0
-        """The number of lines whose reading has started."""
+        """Lines whose reading has started."""
         self._typed = ""
         """The text typed on a line before it was interrupted."""
         self.on_background: Callable[[], None] = lambda: None
         """Called by no key: lines are read only between turns."""
+        self.on_idle: Callable[[], None] = lambda: None
+        """Not called: while a line is read, nothing else is printed."""
         self.images: dict[str, bytes] = {}
         """Pasted images. There are none."""
         self.next_text = ""
         """What the next message begins with."""
         self.interrupts = 0
-        """Presses of Ctrl-C since the last reset, except while a line was being read."""
+        """Ctrl-C presses since the last reset, except while a line was being read."""
         self.ended: Exit | None = None
         """The exit code to end with, once a signal has asked for an end."""
 
@@ -138,7 +140,7 @@ class Keyboard:
             os.close(writes)
 
     def _resend(self, pipe: int) -> None:
-        """Repeat a signal that came too early to interrupt the reading of a line."""
+        """Repeat a signal too early to interrupt reading a line."""
         with open(pipe, "rb", buffering=0) as numbers:
             while number := numbers.read(1):
                 line = self._lines
@@ -166,7 +168,7 @@ class Keyboard:
         _editor.set_history_length(_MAX_HISTORY_LINES)
 
     def _save_history(self) -> None:
-        """Save the history to a file that only the user can read."""
+        """Save the history to a file only the user can read."""
         if _editor is None:
             return
         with suppress(OSError):

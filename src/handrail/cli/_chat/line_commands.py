@@ -1,4 +1,4 @@
-"""Lines that begin with a sign: ``!command`` runs a command, ``# text`` notes it in AGENTS.md."""
+"""Lines beginning with a sign: ``!command`` runs a command, ``# text`` notes it in AGENTS.md."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from handrail.events import Event
 from handrail.policy import InvalidRule, digest
 
 _FILES = ("AGENTS.md", "CLAUDE.md")
-"""The names of instruction files: the first that exists is used."""
+"""Instruction file names: the first existing one is used."""
 _MAX_OUTPUT_ROWS = 30
 _TOLD = "I ran this command in the sandbox:\n$ {}\n{}"
 
 
 def command_of(line: str) -> str:
-    """Return the command of a line that begins with ``!``; empty for any other line."""
+    """Return the command in a line beginning with ``!``, or "" for any other line."""
     return line[1:].strip() if line.startswith("!") else ""
 
 
 def note_of(line: str) -> str:
-    """Return the text of a line that begins with ``#`` and a space; empty for any other message."""
+    """Return the text in a line beginning with ``#`` and a space, or ""."""
     is_note = line.startswith("# ") and "\n" not in line.strip()
     return line[1:].strip() if is_note else ""
 
@@ -46,13 +46,11 @@ def _result_rows(result: Result, width: int) -> Iterator[Row]:
     lines = result.text.rstrip().splitlines()
     left = len(lines) - _MAX_OUTPUT_ROWS
     note = f"… {left:,} lines above" if left > 0 else ""
-    if note:
-        yield from output_rows((), note, width)
-    yield from output_rows(lines[-_MAX_OUTPUT_ROWS:], "", width)
+    yield from output_rows(lines[-_MAX_OUTPUT_ROWS:], note, width, is_end=True)
 
 
 def add_note(chat: Conversation, text: str) -> Rows:
-    """Add a line to the instruction file of the workspace. It stays trusted if it was."""
+    """Add a line to the workspace's instruction file. It stays trusted if it was."""
     folder = chat.session.kit.app.workspace
     path = next((p for name in _FILES if (p := folder / name).is_file()), None)
     path = path or folder / _FILES[0]

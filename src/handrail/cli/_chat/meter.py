@@ -1,4 +1,4 @@
-"""Counts the context, the tokens and the money that a chat uses, by the prices of limits."""
+"""Counts a chat's context, tokens and money, by the prices for limits."""
 
 from __future__ import annotations
 
@@ -13,24 +13,28 @@ from handrail.models import cost
 _CENT = Decimal("0.01")
 _GAP = 2
 _NEARLY_FULL = 80
-"""The percentage of the context from which on it is a warning."""
+"""The context percentage from which on it is a warning."""
 
 
 class Meter:
-    """Counts what the replies of a chat cost."""
+    """Counts the cost for a chat's replies."""
 
     def __init__(self) -> None:
         self.mode = ""
+        self.place = ""
+        """The folder and its branch."""
+        self.jobs = 0
+        """Commands that run in the background."""
         self.window: int | None = None
-        """Tokens that the model's context holds, if that is known."""
+        """The model's context size in tokens, if known."""
         self._money: Decimal | None = Decimal(0)
         """None once a reply had no known price."""
         self._tokens = 0
         self._context = 0
-        """Tokens of the last request and its reply."""
+        """Tokens in the last request and its reply."""
 
     def read(self, state: RunState, model: Model) -> None:
-        """Count the replies of a run that is resumed."""
+        """Count replies in a resumed run."""
         for message in state.messages:
             if isinstance(message, Reply):
                 self.add(message, model)
@@ -41,11 +45,11 @@ class Meter:
         self.add_inner(reply, model)
 
     def forget_context(self) -> None:
-        """Forget how much of the context is used: a part of it is gone."""
+        """Forget the context's use: a part is gone."""
         self._context = 0
 
     def add_inner(self, reply: Reply, model: Model) -> None:
-        """Count a reply of a sub-agent: it is not part of the context."""
+        """Count a sub-agent's reply, which is not part of the context."""
         used = reply.usage
         if not used.total:
             return
@@ -86,7 +90,7 @@ class Meter:
         return f"{', '.join(used)}."
 
     def _context_used(self) -> Row:
-        """The part of the context that is used, if that is known."""
+        """The used share of the context, if known."""
         if not self._context or not self.window:
             return ()
         share = 100 * self._context // self.window
@@ -94,14 +98,27 @@ class Meter:
         text = f"{'! ' * full}{share}% of {self.window // 1000}k context{', /compact' * full}"
         return (Span(" · ", "muted"), Span(text, "warn" if full else "muted"))
 
-    def row(self, activity: str, width: int) -> Row:
-        """Return a row with the mode, the activity, and what was used."""
+    def _surroundings(self) -> Row:
+        jobs = f"{self.jobs} job{'s' * (self.jobs > 1)}" if self.jobs else ""
+        return tuple([Span(f" · {one}", "muted") for one in (safe_line(self.place), jobs) if one])
+
+    def row(self, activity: str, width: int, *, is_busy: bool = False) -> Row:
+        """Return a row with the mode, the activity, and what was used.
+
+        Without room for all, what happens is more important than what was used, and this more
+        than a model's name.
+        """
         mode = Span(("! open" if self.mode == "open" else self.mode), "key")
         what = (Span(f" · {safe_line(activity)}", "muted"),) if activity else ()
         used = self._context_used()
         spent = (Span(self._spent, "muted"),) if self._spent else ()
         first, edge = (Span("  "), mode), min(width, MAX_PROSE_COLUMNS)
-        for left in ((*first, *what, *used), (*first, *used)):
+        around = () if is_busy else self._surroundings()
+        for left in (
+            (*first, *what, *around, *used),
+            (*first, *what, *used),
+            (*first, *(what if is_busy else used)),
+        ):
             if spent and edge - width_of(left) - width_of(spent) >= _GAP:
                 gap = edge - cells(plain(left)) - cells(plain(spent))
                 return (*left, Span(" " * gap), *spent)

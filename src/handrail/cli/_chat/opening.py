@@ -1,4 +1,4 @@
-"""Holds the conversations of a chat. The input is on the screen before this module is loaded."""
+"""Holds a chat's conversations. The input is on the screen before this module is loaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from handrail.agent import RunState
 from handrail.approvals import ask_at_terminal, terminal
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Exit, Halt
-from handrail.cli._chat.changes import CallChanges
 from handrail.cli._chat.choices import list_choices
 from handrail.cli._chat.commands import name_commands
 from handrail.cli._chat.conversation import Conversation
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
 
 _END_REASONS = {None: "prompt_input_exit", "": "clear"}
-"""Why a session ends, for hooks, by the run that follows it."""
+"""Why a session ends, for hooks, by the run following it."""
 
 
 class _Opened(NamedTuple):
@@ -125,7 +124,7 @@ def _converse(
 ) -> tuple[Exit, Conversation]:
     """Hold one conversation. Return the exit code, and what it left."""
     kit, model, saved = now
-    watcher = open_watcher(screen, CallChanges(kit.workspace), plain=plain)
+    watcher = open_watcher(screen, kit, plain=plain)
     console = _open_console(kit, screen, plain=plain)
     asks = partial(_approver, kit, console=console, plain=plain)
     asks_question = ask_at_terminal(console=console, plain=plain)
@@ -166,7 +165,7 @@ def _converse(
 
 
 def _open_next(before: _Opened, last: Conversation) -> _Opened:
-    """Return the run that a command chose, or a new one with the same model and mode."""
+    """Return the run chosen by a command, or a new one with the same model and mode."""
     app = before.kit.app
     if last.following:
         saved = find_run(last.following)
@@ -180,9 +179,9 @@ def _open_next(before: _Opened, last: Conversation) -> _Opened:
 
 
 def _list_files(kit: Kit, folder: str) -> Iterable[tuple[str, bool]]:
-    """Yield the names in a folder of the workspace that the rules let a model see."""
+    """Yield a workspace folder's names, as far as the rules let a model see them."""
     above = f"{folder}/" if folder else ""
-    with suppress(HandrailError):  # it is outside of the workspace
+    with suppress(HandrailError):  # outside the workspace
         for entry in kit.workspace.list_folder(kit.workspace.inside(folder or ".")):
             if not kit.workspace.is_hidden(f"{above}{entry.name}"):
                 yield entry.name, entry.is_folder
@@ -201,7 +200,7 @@ def _print_how_to_resume(saved: SavedRun, screen: Screen) -> None:
 
 
 def _document(saved: SavedRun) -> dict[str, Any]:
-    """Return the outcome of the chat as data."""
+    """Return the chat's outcome as data."""
     state = saved.state()
     empty = {"id": "", **Standing("done", "empty")._asdict()}
     which = {"id": saved.id, **standing_of(saved.about)._asdict()}
@@ -214,8 +213,8 @@ def _is_empty(state: RunState) -> bool:
 
 
 def _drop_if_empty(saved: SavedRun) -> None:
-    """Delete the saved run of a chat without messages."""
-    with suppress(Halt):  # keep a run that cannot be read
+    """Delete a saved chat without messages."""
+    with suppress(Halt):  # keep an unreadable run
         if _is_empty(saved.state()):
             saved.remove()
 
@@ -234,7 +233,7 @@ def _open_console(kit: Kit, screen: Screen, *, plain: bool) -> Console:
 
 
 def _approver(kit: Kit, *, console: Console, plain: bool, **options: Any) -> Approver:
-    """Return an approver that prompts at the terminal."""
+    """Return an approver prompting at the terminal."""
     return terminal(
         workspace=kit.app.workspace,
         console=console,

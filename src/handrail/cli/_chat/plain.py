@@ -44,12 +44,12 @@ class PlainWatcher:
         self.model: Model | None = None
         self.count = 0
         self.last_output = ""
-        self.jobs = JobList()
+        self.jobs = JobList(tuple)
         self._plan = Plan()
         self._text = ""
-        """Text of the model whose line is not complete."""
+        """Model text in an incomplete line."""
         self._speaks = False
-        """Whether a row of the current text was printed."""
+        """Whether a row from the current text was printed."""
         self._streamed = False
         self._calls: dict[str, RunningCall] = {}
         self._said: dict[str, int] = {}
@@ -62,7 +62,7 @@ class PlainWatcher:
         self._calls, self._said, self._over = {}, {}, set()
 
     def pause(self) -> None:
-        """Print the text that is left."""
+        """Print the remaining text."""
         self._say_text(ends=True)
 
     def end(self) -> None:
@@ -77,11 +77,17 @@ class PlainWatcher:
         self.begin()
 
     def status(self, _width: int) -> Row:
-        """Return nothing: there is no row that changes."""
+        """Return nothing: no row changes."""
         return ()
 
+    def look_at_jobs(self) -> None:
+        """Report the jobs that have ended since the last look."""
+        for job in self.jobs.take_ended():
+            self._say(f"Job {job.number} ended: {job.ending}.")
+
     def tick(self) -> None:
-        """Report calls that take long."""
+        """Report calls that take long, and jobs that have ended."""
+        self.look_at_jobs()
         now = self._clock()
         for name, one in self._calls.items():
             due = self._said.get(name, 0)
@@ -93,13 +99,13 @@ class PlainWatcher:
                 self._say(f"Call {one.number}: {what}")
 
     def on_wait(self, wait: RetryWait) -> None:
-        """Say that the model is asked again after a while."""
+        """Report a delayed retry with the model."""
         self._say_text(ends=True)
         said = describe_retry(wait, wait.seconds).replace(" s (", " seconds (")
         self._say(f"The model: {said}.")
 
     def on_run_event(self, event: RunEvent) -> None:
-        """Show text of the model, its calls, or their results."""
+        """Show the model's text, its calls, or their results."""
         if isinstance(event, Restart):
             self._say_text(ends=True)
             self._streamed = False
@@ -132,7 +138,7 @@ class PlainWatcher:
             self._note(call)
 
     def show_running(self, event: Event) -> None:
-        """Say nothing about a command that the person typed: its output follows."""
+        """Say nothing about a command typed by the user: its output follows."""
 
     def on_event(self, event: Event) -> None:
         """Take what the executor says about a call."""
@@ -152,7 +158,7 @@ class PlainWatcher:
                 why = describe_wait(one, numbers).replace("#", "call ")
                 self._say(f"Call {one.number}: {_title(one.call)}. It {why}.")
             case _:
-                pass  # the end of a call says enough
+                pass  # a call's end says enough
 
     def _say(self, text: str) -> None:
         """Print a sentence, broken between words."""
@@ -173,7 +179,6 @@ class PlainWatcher:
         change = self._changed(result.call_id)
         if result.failure is None:
             self._plan.read(one.call)
-            self.jobs.read(one.call, result, self._clock())
         seconds = self._clock() - one.began if one.began else 0.0
         ending = ending_of(one.call, result, seconds)
         self._say_text(ends=True)
@@ -184,7 +189,7 @@ class PlainWatcher:
             self._say(f"  | {row}")
 
     def _say_text(self, *, ends: bool) -> None:
-        """Print the complete lines of the text; all of it if it ends."""
+        """Print the text's complete lines, or everything if it ends."""
         *lines, self._text = self._text.split("\n")
         if ends:
             lines, self._text = [*lines, self._text], ""
@@ -213,9 +218,9 @@ def _how(result: Result, ending: Ending) -> str:
 
 
 def _output(ending: Ending) -> Iterator[str]:
-    yield from map(safe_line, ending.output)
-    if ending.note:
-        yield ending.note.removeprefix("… ")
+    lines, note = map(safe_line, ending.output), ending.note.removeprefix("… ")
+    notes = [note] if note else []
+    yield from (*notes, *lines) if ending.is_end else (*lines, *notes)
 
 
 def _in_words(seconds: int) -> str:

@@ -1,8 +1,7 @@
-"""Slash commands about the run of a conversation: its changes, its jobs, its history."""
+"""Slash commands about a conversation's run: its changes, its jobs, its history."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +26,7 @@ from handrail.tools import undo as undo_change
 _MAX_LISTED = 10
 _MAX_PROMPT_CELLS = 50
 _MAX_DIFF_ROWS = 200
-"""Rows of one file."""
+"""Rows per file."""
 
 
 def undo(chat: Conversation, _rest: str) -> Rows:
@@ -46,7 +45,7 @@ def undo(chat: Conversation, _rest: str) -> Rows:
 
 
 def diff(chat: Conversation, _rest: str) -> Rows:
-    """Show what the calls of this conversation changed, against how it was before them."""
+    """Show changes by this conversation's calls, against the original."""
     workspace = chat.session.kit.workspace
     found, unknown = run_changes(workspace, _own_entries(chat))
     changes = [one for one in found if not one.is_binary and not is_ignored(workspace, one.path)]
@@ -66,12 +65,12 @@ def diff(chat: Conversation, _rest: str) -> Rows:
 
 
 def _own_entries(chat: Conversation) -> Sequence[UndoEntry]:
-    """Return the changes of this run."""
+    """Return this run's changes."""
     return _entries_of(chat, chat.session.state.messages)
 
 
 def _entries_of(chat: Conversation, messages: Sequence[Message]) -> Sequence[UndoEntry]:
-    """Return the changes of calls. Models of other runs may have used the same call ids."""
+    """Return changes by calls. Models in other runs may have used the same call ids."""
     session = chat.session
     replies = [message for message in messages if isinstance(message, Reply)]
     ids = {call.id for reply in replies for call in reply.calls}
@@ -82,7 +81,7 @@ def _entries_of(chat: Conversation, messages: Sequence[Message]) -> Sequence[Und
 
 def jobs(chat: Conversation, _rest: str) -> Rows:
     """List the commands that run in the background."""
-    rows = list(chat.watcher.jobs.rows(time.time(), chat.screen.width))
+    rows = list(chat.watcher.jobs.rows(chat.screen.width))
     if not rows:
         yield "no jobs: no command runs in the background"
     yield from rows
@@ -104,7 +103,7 @@ def save(chat: Conversation, rest: str) -> Rows:
 
 
 def resume(chat: Conversation, rest: str) -> Rows:
-    """List the runs of this folder, or resume one of them."""
+    """List the folder's runs, or resume one."""
     if not rest:
         yield from _list(chat)
         return
@@ -123,7 +122,7 @@ def resume(chat: Conversation, rest: str) -> Rows:
 
 
 def _find_other(chat: Conversation) -> SavedRun:
-    """Return the last run of this folder but the one of this chat."""
+    """Return the folder's last run other than this chat's."""
     others = other_runs(chat)
     if not others:
         raise Halt("there is no other run in this folder", code="no_run")

@@ -1,4 +1,4 @@
-"""`handrail run` at a terminal: the face of a chat, without questions."""
+"""`handrail run` at a terminal: a chat's face, without questions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 import anyio
 
 from handrail.agent import RunEvent, RunState
+from handrail.cli._chat.activity import JobList
 from handrail.cli._chat.changes import CallChanges
 from handrail.cli._chat.plain import PlainWatcher
 from handrail.cli._chat.watch import Watcher
+from handrail.cli._project.kit import Kit
 from handrail.cli._screen.rows import Span
 from handrail.cli._screen.terminal import Screen
 from handrail.events import Event
@@ -31,7 +33,7 @@ class RunFace:
         watcher.meter.mode = mode
 
     def begin(self, run_id: str) -> None:
-        """Print the id of the run."""
+        """Print the run's id."""
         self._screen.show((Span(f"run {run_id}", "muted"),), ())
         self._watcher.begin()
 
@@ -40,19 +42,19 @@ class RunFace:
         self._watcher.count, self._watcher.meter.window = state.calls, window
 
     def watch(self, event: RunEvent) -> None:
-        """Show an event of the agent."""
+        """Show an agent event."""
         self._watcher.on_run_event(event)
 
     def on_wait(self, wait: RetryWait) -> None:
-        """Show that the model is asked again after a while."""
+        """Show a delayed retry with the model."""
         self._watcher.on_wait(wait)
 
     def on_event(self, event: Event) -> None:
-        """Show an event of the executor."""
+        """Show an executor event."""
         self._watcher.on_event(event)
 
     def end(self, document: dict[str, Any]) -> None:  # noqa: ARG002  the protocol has it
-        """Remove the rows that change, and print what was used."""
+        """Remove the changing rows, and print the usage."""
         self._watcher.end()
         meter = self._watcher.meter
         if isinstance(self._watcher, PlainWatcher):
@@ -63,12 +65,15 @@ class RunFace:
         self._screen.show((), *used)
 
     async def tick(self) -> None:
-        """Draw the time that passes."""
+        """Draw elapsed time."""
         while True:
             self._watcher.tick()
             await anyio.sleep(_TICK)
 
 
-def open_watcher(screen: Screen, changed: CallChanges, *, plain: bool) -> Watcher | PlainWatcher:
+def open_watcher(screen: Screen, kit: Kit, *, plain: bool) -> Watcher | PlainWatcher:
     """Return what shows the events of a run."""
-    return PlainWatcher(screen, changed) if plain else Watcher(screen, changed)
+    changed = CallChanges(kit.workspace)
+    watcher = PlainWatcher(screen, changed) if plain else Watcher(screen, changed)
+    watcher.jobs = JobList(kit.list_jobs)
+    return watcher

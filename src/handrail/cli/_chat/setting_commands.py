@@ -1,4 +1,4 @@
-"""Slash commands that show or set how a conversation works: mode, model, tools and cost."""
+"""Slash commands showing or setting how a conversation works: mode, model, tools and cost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def mode(chat: Conversation, rest: str) -> Rows:
 
 
 def set_next_mode(chat: Conversation) -> None:
-    """Set the next mode without a word: the last row of the screen names it."""
+    """Set the next mode without a word: the screen's last row names it."""
     rules = chat.session.kit.rules
     rules.set_mode(_next_mode(rules))
 
@@ -86,7 +86,7 @@ def _load_model(chat: Conversation, named: str) -> None:
 
 
 def trust(chat: Conversation, rest: str) -> Rows:
-    """Show the files that need trust, then trust exactly what was shown."""
+    """Show the files needing trust, then trust exactly what was shown."""
     workspace = chat.session.kit.app.workspace
     try:
         new = [item for item in needing_trust(workspace).files if not item.trusted]

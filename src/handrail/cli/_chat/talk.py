@@ -43,7 +43,7 @@ _TICK = 1 / 8
 
 
 Lend: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
-"""Gives the terminal to an approval request, until the end of a block."""
+"""Gives the terminal to an approval request, until a block's end."""
 
 
 class Person(Protocol):
@@ -54,11 +54,13 @@ class Person(Protocol):
     ended: Exit | None
     """The exit code to end with, once a person or a signal has asked for an end."""
     images: dict[str, bytes]
-    """Images that were pasted, by their names in messages."""
+    """Pasted images, by their names in messages."""
     next_text: str
     """What the next message begins with."""
     on_background: Callable[[], None]
     """Called when a running command is to continue in the background."""
+    on_idle: Callable[[], None]
+    """Called again and again while the chat waits for a message."""
 
     def line(self) -> str | Exit:
         """Return the next message, or an exit code if there is none."""
@@ -74,11 +76,11 @@ class ChatInput(Protocol):
         ...
 
     def listen(self) -> AbstractContextManager[None]:
-        """Read keys and handle signals until the end of a block."""
+        """Read keys and handle signals until a block's end."""
         ...
 
     def lend(self) -> AbstractAsyncContextManager[None]:
-        """Let others use the terminal until the end of a block."""
+        """Let others use the terminal until a block's end."""
         ...
 
     def show_completions(self, commands: Commands, files: Files, tree: Tree) -> None:
@@ -90,7 +92,7 @@ class ChatInput(Protocol):
         ...
 
     def show_status(self, status: Callable[[int], Row], output: Callable[[], str]) -> None:
-        """Set what makes the row below the input, for a width, and the last output of a tool."""
+        """Set the renderer for the row below the input, by width, and a tool's last output."""
         ...
 
 
@@ -123,7 +125,7 @@ class ChatApprover:
             return await self._asks(pending)
 
     async def ask_question(self, question: str, choices: Sequence[str]) -> str | None:
-        """Ask a question of the model."""
+        """Ask the model's question."""
         async with self._use_terminal():
             return await self._asks_question(question, choices)
 
@@ -164,8 +166,10 @@ class Talk:
         model: str = session.kit.app.settings["model"]
         self.conversation = Conversation(session, screen, watcher, model)
         self._scope: anyio.CancelScope | None = None
-        """Around a command that the person typed, while it runs."""
+        """Around a command typed by the user, while it runs."""
         person.on_background = self._move_to_background
+        person.on_idle = watcher.look_at_jobs
+        watcher.meter.place = session.kit.describe_place()
         watcher.count = session.state.calls
         watcher.meter.read(session.state, session.model)
         approver.session = session
@@ -182,9 +186,10 @@ class Talk:
         """Tell the meter what a command can change."""
         meter = self._watcher.meter
         meter.mode, meter.window = str(self._session.kit.rules.mode), self._session.window
+        meter.jobs = len(self._watcher.jobs.running)
 
     def last_output(self) -> str:
-        """Return the whole result of the last call, safe to show."""
+        """Return the last call's whole result, safe to show."""
         last = self._watcher.last_output if isinstance(self._watcher, Watcher) else ""
         return "\n".join([safe(line) for line in last.splitlines()])
 
@@ -195,6 +200,7 @@ class Talk:
         line = first or self._person.line()
         while isinstance(line, str):
             ended = self._take_line(line)
+            self._watcher.meter.place = self._session.kit.describe_place()
             line = self._person.line() if ended is None else ended
         return line
 
@@ -230,7 +236,7 @@ class Talk:
         return self._work(partial(self._run_turn, self._make_prompt(line)))
 
     def _make_prompt(self, text: str) -> list[str | Content]:
-        """Return what is sent for a message: notes, the files that it names, and its text."""
+        """Return the content sent for a message: notes, named files, and its text."""
         if not text.strip():
             return []
         workspace = self._session.kit.workspace
@@ -242,10 +248,9 @@ class Talk:
         return [*self.conversation.take_notes(), *parts, text]
 
     def _show_sent(self, line: str) -> None:
-        """Print a message above the input that it was typed in. A terminal shows others itself."""
+        """Print a message above its input. A terminal shows others itself."""
         if self._screen.frame is not None and line.strip():
-            after = () if line.startswith("/") else ((),)
-            self._screen.show((), *sent_rows(line, self._screen.width), *after)
+            self._screen.show((), *sent_rows(line, self._screen.width))
 
     def _after_command(self) -> Exit | None:
         """Do what a command has begun, and return an exit code if the conversation is to end."""
@@ -275,7 +280,7 @@ class Talk:
         return person.ended
 
     def _move_to_background(self) -> None:
-        """Let a running command of the model continue in the background."""
+        """Move the model's running command to the background."""
         if self._scope is None:
             self._portal.start_task_soon(self._session.kit.jobs.move_to_background)
 
@@ -285,7 +290,7 @@ class Talk:
             self._scope.cancel()
 
     async def _run_typed(self, command: str) -> None:
-        """Run a command that the person typed, and show its output."""
+        """Run a command typed by the user, and show its output."""
         watcher = self._watcher
         watcher.begin()
         rows, said = list[Row](), ""
@@ -328,7 +333,7 @@ class Talk:
                 self._screen.say(line, "warn")
 
     async def _run_step(self, step: Step) -> None:
-        """Run the work of a command, and print what it says."""
+        """Run a command's work, and print its rows."""
         try:
             for row in await step():
                 self._screen.say(safe(row))
@@ -337,7 +342,7 @@ class Talk:
                 self._screen.say(line, "warn")
 
     def _show_status(self) -> None:
-        """Print what was used so far, if that is known and not on the screen anyway."""
+        """Print the usage so far, if known and not on the screen anyway."""
         meter = self._watcher.meter
         if meter.is_known and isinstance(self._watcher, PlainWatcher):
             self._screen.say(meter.sentence)

@@ -1,4 +1,4 @@
-"""Shows the events of a run on the screen: text, calls, results and changes to files."""
+"""Shows a run's events on the screen: text, calls, results and file changes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from typing import TypeAlias
 
 from handrail import Call, Result
 from handrail.agent import InnerEvent, RunEvent
-from handrail.cli._chat.activity import JobList, Plan, RunningCall, call_rows, is_inner
+from handrail.cli._chat.activity import (
+    JobList,
+    Plan,
+    RunningCall,
+    call_rows,
+    ended_rows,
+    is_inner,
+)
 from handrail.cli._chat.calls import ending_of, format_elapsed, output_rows, title_of, title_row
-from handrail.cli._chat.changes import FileContents, changes_rows
+from handrail.cli._chat.changes import FileContents, changes_rows, count_lines
 from handrail.cli._chat.meter import Meter
 from handrail.cli._project.models import describe_retry
 from handrail.cli._screen.markdown import Markdown
@@ -33,11 +40,13 @@ from handrail.messages import Delta, Model, Reply, Restart, ToolResults, Truncat
 from handrail.models import RetryWait
 
 Changed: TypeAlias = Callable[[str], Sequence[FileContents]]
-"""Takes a call's id, and returns the files that the call changed."""
+"""Takes a call's id, and returns the files it changed."""
 _UNDATED = 0.0
 _CUT_OFF: Row = (Span("  … the reply was cut off, and starts again", "warn"),)
+_LONG_SECONDS = 5.0
+"""Seconds after which a key for running commands is named."""
 _PAINT_SECONDS = 1 / 30
-"""Seconds between two paintings of text that streams in."""
+"""Seconds between two paintings of streaming text."""
 
 
 class Watcher:
@@ -53,18 +62,18 @@ class Watcher:
         self.model: Model | None = None
         """The model whose replies come; set before a run."""
         self.count = 0
-        """The number of the last call."""
+        """The last call's number."""
         self.last_output = ""
-        """The whole result of the last call that has ended."""
+        """The whole result from the last ended call."""
         self._hinted = False
-        self.jobs = JobList()
+        self.jobs = JobList(tuple)
         self._plan = Plan()
         self._text = Markdown(screen.width)
         self._streamed = False
-        """Whether text of the current reply has been streamed."""
+        """Whether text from the current reply has been streamed."""
         self._calls: dict[str, RunningCall] = {}
         self._over: set[str] = set()
-        """Calls of this turn whose result was shown: some finish before the reply is complete."""
+        """Calls in this turn with a shown result: some finish before the reply is complete."""
         self._began = _UNDATED
         """When the run began; 0 if there is none."""
         self._waits = False
@@ -75,20 +84,21 @@ class Watcher:
         """Events before this time belong to an earlier turn."""
         self._painted = _UNDATED
         self._fresh: list[Row] = []
-        """Rows of text that are settled and not painted yet."""
+        """Settled text rows, not painted yet."""
         self._last = ""
-        """What the last row that stays is of: text or a call. An empty row is between them."""
+        """The last lasting row's kind: text or a call. An empty row is between them."""
 
     def begin(self) -> None:
         """Prepare for a new run."""
         self._text = Markdown(self._screen.width)
         self._streamed = False
         self._calls, self._over = {}, set()
-        self._began, self._waits, self._last = self._clock(), True, ""
+        self._began, self._waits = self._clock(), True
+        self._last = "" if self._screen.frame is None else "message"
         self._again = None
 
     def pause(self) -> None:
-        """Print the text that is not settled, and clear the rows that change."""
+        """Print unsettled text, and clear the changing rows."""
         self._show("text", self._end_text())
         self._screen.paint((), ())
 
@@ -102,17 +112,17 @@ class Watcher:
         self._settle()
 
     def on_wait(self, wait: RetryWait) -> None:
-        """Show that the model is asked again after a while."""
+        """Show a delayed retry with the model."""
         self._again = wait, self._clock() + wait.seconds
         self.tick()
 
     def _restart(self) -> None:
-        """Mark what was shown of a reply that starts again."""
+        """Mark the shown part of a restarting reply."""
         self._show("text", [*self._end_text(), _CUT_OFF])
         self._streamed = False
 
     def on_run_event(self, event: RunEvent) -> None:
-        """Show a reply of the model, a piece of one, or the results that the model gets."""
+        """Show the model's reply, a fragment of one, or the results for the model."""
         if isinstance(event, InnerEvent):
             self._show_inner(event)
             return
@@ -132,7 +142,7 @@ class Watcher:
             self.tick()
 
     def _show_inner(self, inner: InnerEvent) -> None:
-        """Show a call of a sub-agent below the call that it works for, while that runs."""
+        """Show a sub-agent's call below the call it works for, while this runs."""
         shown = self._calls.get(inner.call_id)
         if isinstance(inner.event, Requested) and shown is not None:
             shown.progress = f"{shown.progress}\n{plain(title_of(inner.event.call))}"
@@ -156,12 +166,12 @@ class Watcher:
         for part in reply.parts:
             if isinstance(part, Call):
                 self._note(part)
-            elif isinstance(part, TruncatedCall):  # its result says that it did not run
+            elif isinstance(part, TruncatedCall):  # its result says it did not run
                 self._note(Call(part.name, {}, part.id))
         self.tick()
 
     def _end_text(self) -> list[Row]:
-        """Return all rows of text that are not painted, and start another text."""
+        """Return all unpainted text rows, and start another text."""
         rows, self._fresh = [*self._fresh, *self._text.end()], []
         self._text = Markdown(self._screen.width)
         return rows
@@ -172,7 +182,7 @@ class Watcher:
             self._calls[call.id] = RunningCall(call, self.count)
 
     def show_running(self, event: Event) -> None:
-        """Show an event of a command that the person typed, while it runs. It has no number."""
+        """Show an event in a command typed by the user, while it runs. It has no number."""
         if isinstance(event, Requested):
             self._calls[event.call.id], self._waits = RunningCall(event.call, 0), False
         elif not isinstance(event, Lost):
@@ -180,7 +190,7 @@ class Watcher:
         self.tick()
 
     def on_event(self, event: Event) -> None:
-        """Show an event of the executor: a call starts, makes progress or finishes."""
+        """Show an executor event: a call starts, makes progress or finishes."""
         if isinstance(event, Lost) or event.at < self._settled or is_inner(event):
             return
         match event:
@@ -222,29 +232,31 @@ class Watcher:
         self._over.add(result.call_id)
         self.last_output = result.text
         call, width = shown.call, self._screen.width
-        change = list(changes_rows(self._changed(result.call_id), width))
+        changed = self._changed(result.call_id)
+        change = list(changes_rows(changed, width))
         if result.failure is None:
             self._plan.read(call)
-            self.jobs.read(call, result, at)
         ending = ending_of(call, result, at - shown.began if shown.began else 0.0)
-        right = f"{ending.summary}  #{shown.number}"
+        summary = count_lines(changed) if result.failure is None else ""
+        right = f"{summary or ending.summary}  #{shown.number}"
         rows = [title_row(ending.glyph, title_of(call), right, width)]
         if change and not shown.asked:  # otherwise the approval request has shown it
             rows += change
         elif not change:
-            rows += output_rows(ending.output, self._add_hint(ending.note), width)
+            note = self._add_hint(ending.note)
+            rows += output_rows(ending.output, note, width, is_end=ending.is_end)
         self._show("text", self._end_text())
         self._show("call", rows)
 
     def _add_hint(self, note: str) -> str:
-        """Return a note about what is not shown, once with the key that shows it."""
+        """Return a note about omitted output, once with the key for showing it."""
         if not note or self._hinted or self._screen.frame is None:
             return note
         self._hinted = True
         return f"{note}   Ctrl+O shows all"
 
     def _show(self, kind: str, rows: Iterable[Row]) -> bool:
-        """Print rows that stay, if there are any, with an empty row before another kind of them."""
+        """Print lasting rows, if any, with an empty row before another kind."""
         settled = list(rows)
         if not settled:
             return False
@@ -260,11 +272,17 @@ class Watcher:
 
     def tick(self) -> None:
         """Paint the rows that change: the end of the text, the activity, and what was used."""
+        self.look_at_jobs()
         if self._began:
             self._painted = self._clock()
             fresh, self._fresh = self._fresh, []
             if not self._show("text", fresh):
                 self._screen.paint((), self._live())
+
+    def look_at_jobs(self) -> None:
+        """Print the jobs that have ended since the last look."""
+        for job in self.jobs.take_ended():
+            self._show("job", ended_rows(job, self._screen.width))
 
     def _live(self) -> list[Row]:
         if not self._began or not self._screen.can_change:
@@ -276,7 +294,7 @@ class Watcher:
         below = [
             *self._plan.rows(width, max(self._screen.live_rows - 5, 2)),
             *call_rows(list(self._calls.values()), now, width, len(self._over)),
-            *self.jobs.rows(now, width),
+            *self.jobs.rows(width),
         ]
         room = max(self._screen.live_rows - len(below) - 2, 1)
         apart: list[Row] = [()] if self._last or tail else []
@@ -287,11 +305,18 @@ class Watcher:
         """Return what happens now, and what was used, as a row; an empty one between turns."""
         if not self._began:
             return ()
-        took = format_elapsed(self._clock() - self._began)
-        stops = "Ctrl+C stops" if self._screen.frame is None else "Esc stops"
+        now, stops = self._clock(), "Ctrl+C stops"
+        if self._screen.frame is not None:
+            stops = "Ctrl+B: background" if self._is_long(now) else "Esc stops"
         if self._again is not None:
             wait, until = self._again
-            said = describe_retry(wait, until - self._clock())
-            return self.meter.row(f"{said}, {stops}", width)
+            said = describe_retry(wait, until - now)
+            return self.meter.row(f"{said}, {stops}", width, is_busy=True)
         what = "writing" if self._streamed else "thinking" if self._waits else "working"
-        return self.meter.row(f"{what} {took} · Ctrl+C stops", width)
+        took = format_elapsed(now - self._began)
+        return self.meter.row(f"{what} {took} · {stops}", width, is_busy=True)
+
+    def _is_long(self, now: float) -> bool:
+        """Return whether a command runs for long enough to continue it in the background."""
+        began = [one.began for one in self._calls.values() if one.began and one.call.name == "bash"]
+        return bool(began) and now - min(began) >= _LONG_SECONDS

@@ -1,1 +1,1 @@
-"""The checks of `handrail doctor`: the machine and the settings."""
+"""Checks for `handrail doctor`: the machine and the settings."""

@@ -1,7 +1,7 @@
-"""Checks of the machine for `handrail doctor`: Python, packages, programs, sandbox, terminal.
+"""Machine checks for `handrail doctor`: Python, packages, programs, sandbox, terminal.
 
-Ids are stable. ``warn`` means that something is missing but not required, ``fail`` that something
-does not work.
+Ids are stable. ``warn`` means something is missing but not required, ``fail`` something does not
+work.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _OPEN_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class DoctorCheck(NamedTuple):
-    """The result of one check."""
+    """One check's result."""
 
     id: str
     status: Status
     found: str
     wanted: str
     remedy: str = ""
-    """The command or edit that fixes it; empty if nothing is wrong."""
+    """The command or edit fixing it, or "" if nothing is wrong."""
     details: tuple[str, ...] = ()
 
 
 def python(running: tuple[int, ...] = sys.version_info[:3]) -> DoctorCheck:
-    """Check the version of Python."""
+    """Check the Python version."""
     version_text = ".".join(map(str, running))
     oldest = ".".join(map(str, OLDEST_PYTHON))
     wanted = f"{oldest} or later"
@@ -61,7 +61,7 @@ def python(running: tuple[int, ...] = sys.version_info[:3]) -> DoctorCheck:
 
 
 def package() -> DoctorCheck:
-    """Check that handrail is installed as a package."""
+    """Check whether handrail is installed as a package."""
     folder, installed = Path(handrail.__file__).parent, _version_of("handrail")
     wanted = "an installed package"
     if installed is not None:
@@ -87,7 +87,7 @@ class _Requirement(NamedTuple):
         return f"{self.name}{self.limits}"
 
     def holds(self) -> bool:
-        """Return whether the package is installed in a version that fits."""
+        """Return whether the package is installed in a fitting version."""
         found = self.found
         limits = re.findall(r"(>=|<)\s*([\d.]+)", self.limits)
         return found is not None and all(
@@ -101,7 +101,7 @@ _REQUIRED = re.compile(
 
 
 def extras() -> Iterator[DoctorCheck]:
-    """Check the packages of each extra, but not of those for other frameworks."""
+    """Check the packages in each extra, except extras for other frameworks."""
     named = [_REQUIRED.fullmatch(requirement) for requirement in _requirements()]
     needs = [
         _Requirement(match["extra"], match["name"], match["limits"].strip())
@@ -167,7 +167,7 @@ def ripgrep(workspace: Path) -> DoctorCheck:
 
 
 def _first_output_line(*words: str) -> str:
-    """Run a program, and return the first line of its output."""
+    """Run a program, and return its first output line."""
     done = subprocess.run(  # noqa: S603  an absolute path outside the workspace
         words,
         stdin=subprocess.DEVNULL,
@@ -181,7 +181,7 @@ def _first_output_line(*words: str) -> str:
 
 
 def workspace(folder: Path) -> DoctorCheck:
-    """Check that the workspace is not the home folder, and does not contain it."""
+    """Check the workspace is not the home folder, and does not contain it."""
     wanted = "a folder that does not contain your home folder"
     if not contains_home(folder):
         return DoctorCheck(
@@ -218,7 +218,7 @@ def own_code(workspace: Path) -> DoctorCheck:
 
 
 def sandboxes(workspace: Path) -> Iterator[DoctorCheck]:
-    """Check both sandboxes. Another check reports a workspace that neither accepts."""
+    """Check both sandboxes. Another check reports a workspace neither accepts."""
     with tempfile.TemporaryDirectory() as other:
         folder = Path(other) if contains_home(workspace) else workspace
         yield bubblewrap(folder)
@@ -227,7 +227,7 @@ def sandboxes(workspace: Path) -> Iterator[DoctorCheck]:
 
 
 def bubblewrap(workspace: Path) -> DoctorCheck:
-    """Check that bubblewrap, the stronger of the two sandboxes, runs a command."""
+    """Check whether bubblewrap, the stronger sandbox, runs a command."""
     wanted = "bubblewrap 0.8 or later, allowed to start"
     try:
         Sandbox(workspace, tier="bubblewrap")
@@ -253,7 +253,7 @@ def landlock() -> DoctorCheck:
 
 
 def sandbox(workspace: Path) -> DoctorCheck:
-    """Check that a command runs in a sandbox."""
+    """Check whether a command runs in a sandbox."""
     wanted = "a sandbox, for the bash tool"
     try:
         box = Sandbox(workspace, restricted=lambda _: {})  # as the command line makes it
@@ -283,7 +283,7 @@ async def _run_true(box: Sandbox) -> None:
 
 
 def state(folder: Path) -> DoctorCheck:
-    """Check that the folder of saved runs is writable and private."""
+    """Check the folder with saved runs is writable and private."""
     wanted = "a folder that only you can read and write"
     existing = folder
     while not os.path.lexists(existing):
@@ -300,7 +300,7 @@ def state(folder: Path) -> DoctorCheck:
 
 
 def _private(folder: Path, wanted: str) -> DoctorCheck:
-    """Check that no other user can read, change or replace a folder."""
+    """Check no other user can read, change or replace a folder."""
     own, above = folder.stat(), folder.parent.stat()
     if own.st_uid != os.geteuid():
         found = f"{folder} belongs to user {own.st_uid}"

@@ -1,4 +1,4 @@
-"""Checks of the MCP servers for `handrail doctor`: whether each was reviewed, and answers."""
+"""MCP server checks for `handrail doctor`: whether each was reviewed, and answers."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _WANTED = "a server that answers, with tools that you have reviewed"
 
 
 def check_servers(app: App, configs: Sequence[Path], *, online: bool) -> Iterator[DoctorCheck]:
-    """Check the servers of these files, or else those that apply here. Only online do they start.
+    """Check the servers in these files, or else those applying here. Only online do they start.
 
-    All start at once, so one that does not answer delays no other one.
+    All start at once, so an unresponsive one delays no other.
     """
     if not configs and not has_servers(app):
         return

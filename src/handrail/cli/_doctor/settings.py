@@ -1,4 +1,4 @@
-"""Checks of the settings for `handrail doctor`: files, rules, trust, tools and model."""
+"""Settings checks for `handrail doctor`: files, rules, trust, tools and model."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _AFTER_SETTINGS = (
     "model-key",
     "model-server",
 )
-"""Checks that need valid settings."""
+"""Checks needing valid settings."""
 
 
 def settings(app: App, *, online: bool) -> Iterator[DoctorCheck]:
-    """Check the settings files, then everything that depends on them."""
+    """Check the settings files, then everything depending on them."""
     quiet = replace(app, quiet=True)  # the checks report problems themselves
     wanted = "readable files with known settings"
     try:
@@ -122,7 +122,7 @@ def _tools(kit: Kit) -> Iterator[DoctorCheck]:
 
 
 def _mode(kit: Kit) -> DoctorCheck:
-    """Check that the mode is available, and say what runs without approval."""
+    """Check the mode is available, and say what runs without approval."""
     wanted = "a mode that is available here; `handrail mode` sets it"
     try:
         book = kit.rules
@@ -135,7 +135,7 @@ def _mode(kit: Kit) -> DoctorCheck:
 
 
 def _hooks(kit: Kit) -> DoctorCheck:
-    """Check that hooks can run, and say which run outside the sandbox."""
+    """Check hooks can run, and say which run outside the sandbox."""
     wanted = "hooks that run in the sandbox"
     everywhere = kit.app.settings["unsandboxed_hooks"]
     hooks = list(programs_of(kit.app.settings["hooks"]))
@@ -173,7 +173,7 @@ def rules(places: RulePaths) -> Iterator[DoctorCheck]:
 
 
 def _trust(file: Path) -> DoctorCheck:
-    """Check that the trust file can be read and is not writable by others."""
+    """Check the trust file can be read and is not writable by others."""
     wanted = "a readable trust file that only you can write"
     problem = Trust(file).problem
     if problem is None:
@@ -260,7 +260,7 @@ _USER_OF_URL = re.compile(r"(:/{1,2})[^/\s@]+@")
 
 
 def redact_secrets(text: str) -> str:
-    """Remove secrets from a text: values of variables with a secret's name, and logins in URLs."""
+    """Remove secrets from a text: values in variables with a secret's name, and logins in URLs."""
     for name, value in os.environ.items():
         if len(value) >= _MIN_SECRET_CHARS and _SECRET_NAME.match(name):
             text = text.replace(value, f"[{name}]")

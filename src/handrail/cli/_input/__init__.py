@@ -1,1 +1,1 @@
-"""The input of a chat: a few rows at the bottom of the terminal, which the person types in."""
+"""A chat's input: a few rows at the bottom of the terminal, for the user to type in."""

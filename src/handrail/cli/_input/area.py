@@ -1,8 +1,8 @@
-"""The input as an application of prompt_toolkit, in a separate thread.
+"""The input as a prompt_toolkit application, in a separate thread.
 
-Its rows are at the bottom of the terminal, and what is settled is printed above them. Keys are read
-and shown whatever the chat or a tool does. Nothing is printed in the middle of a frame:
-all that is new and the rows below it are one write.
+Its rows are at the bottom of the terminal, and settled text is printed above them. Keys are read
+and shown whatever the chat or a tool does. Nothing is printed in the middle of a frame: all new
+text and the rows below it are one write.
 """
 
 from __future__ import annotations
@@ -44,14 +44,16 @@ from handrail.cli._screen.rows import Row
 from handrail.cli._screen.terminal import Screen
 
 _ESCAPE_SECONDS = 0.05
-"""Seconds after which Esc is a key by itself, and not the start of another."""
+"""Escape-sequence timeout in seconds."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _MAX_INTERRUPTS = 2
 _LEAVE_SECONDS = 5.0
 _POLL_SECONDS = 0.01
 _MAX_GROUND_WAITS = 20
-"""How often to wait for the terminal to name its ground. Waits, not seconds: on a busy machine, the
-thread that reads the answer needs its turn between them."""
+"""How often to wait for the terminal to report its background.
+
+Waits, not seconds: on a busy machine, the thread that reads the answer needs its turn between them.
+"""
 _USUAL_MODES = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[0m\r\n"
 """No frame has begun, pastes have no marks, the cursor is shown, and there is no color."""
 
@@ -87,11 +89,11 @@ class InputArea:
         self._thread = threading.Thread(target=self._run, name="input", daemon=True)
         self._started = threading.Event()
         self._settled: deque[str] = deque()
-        """Text that is not printed yet."""
+        """Text not printed yet."""
         self._width = FrameWidth()
         self._loan: _Loan | None = None
         self._output: Callable[[], str] = str
-        """Returns the last output of a tool."""
+        """Returns a tool's last output."""
 
     def _make_app(self) -> Application[None]:
         app: Application[None] = Application(
@@ -131,7 +133,7 @@ class InputArea:
         self._completer.choices = choices
 
     def _on_reading(self) -> None:
-        """Show that the chat waits for a message. It is called from another thread."""
+        """Show the chat is waiting for a message. It is called from another thread."""
         text, self.lines.next_text = self.lines.next_text, ""
         if text:
             self._post(lambda: self._set_text(text))
@@ -147,12 +149,12 @@ class InputArea:
         self._app.invalidate()
 
     def draw_again(self) -> None:
-        """Draw all of the input again."""
+        """Redraw the input."""
         self._app.renderer.erase(leave_alternate_screen=False)
         self._app.invalidate()
 
     def _begin_frame(self) -> None:
-        """Print what is new, in one write with the rows that follow it."""
+        """Print new text, in one write with the rows following it."""
         self._file.begin()
         renderer, output = self._app.renderer, self._app.output
         size = output.get_size()
@@ -192,7 +194,7 @@ class InputArea:
         self.lines.send(text)
 
     def _has_choices(self, text: str) -> bool:
-        """Return whether this is a command without an argument that has a list to choose from."""
+        """Return whether this is a command without an argument, with a list to choose from."""
         return text.startswith("/") and bool(self._completer.choices(text[1:]))
 
     def interrupt(self) -> None:
@@ -243,7 +245,7 @@ class InputArea:
             self._set_text(clean_typed(after))
 
     def page(self) -> None:
-        """Show the last output of a tool in a pager."""
+        """Show a tool's last output in a pager."""
         if text := self._output():
             self._app.create_background_task(self._page(text))
 
@@ -267,7 +269,7 @@ class InputArea:
 
     @asynccontextmanager
     async def lend(self) -> AsyncGenerator[None]:
-        """Let others use the terminal as it was, until the end of the block."""
+        """Lend the original terminal to others, until the block's end."""
         loan = self._loan or _Loan()
         loan.borrowers += 1
         if self._loan is None:
@@ -294,7 +296,7 @@ class InputArea:
     # -- beginning and end ------------------------------------------------------------------------
 
     def _post(self, action: Callable[[], object]) -> None:
-        """Do something in the thread of the input."""
+        """Run an action in the input's thread."""
         app: Any = self._app
         with suppress(AttributeError, RuntimeError):  # it has ended
             app.loop.call_soon_threadsafe(action, context=app.context.copy())

@@ -1,4 +1,4 @@
-"""Files that a message names with ``@``, images by their path, and pasted images, as parts."""
+"""Files named with ``@`` in a message, images by their path, and pasted images, as parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SIGNATURES = (
 
 
 class Attachment(NamedTuple):
-    """A file that was named: its content, or why it has none; both for the person."""
+    """A named file: its content, or why it has none; both for the user."""
 
     part: Image | File | None
     note: str
@@ -42,10 +42,10 @@ class Attachment(NamedTuple):
 def find_attachments(
     text: str, workspace: Workspace, pasted: Mapping[str, bytes]
 ) -> Iterator[Attachment]:
-    """Yield the files that a message names, each once.
+    """Yield the files named in a message, each once.
 
-    A word such as ``@src/a.py`` names a file of the workspace. A path that begins with ``/`` or
-    ``~`` names an image, with or without ``@``: a terminal pastes it for a dropped file.
+    A word such as ``@src/a.py`` names a workspace file. A path beginning with ``/`` or ``~`` names
+    an image, with or without ``@``: a terminal pastes it for a dropped file.
     """
     for name, data in pasted.items():
         if name in text:
@@ -64,14 +64,14 @@ def find_attachments(
 
 
 def media_type_of(data: bytes) -> str:
-    """Return the type of an image or a document; empty for anything else."""
+    """Return an image's or a document's type, or "" for anything else."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _SIGNATURES if data.startswith(start)), "")
 
 
 def _names(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the words that can be paths, and whether ``@`` is before them."""
+    """Yield possible path words, and whether ``@`` is before them."""
     for word in _WORD.finditer(text):
         quoted = word["double"] or word["single"]
         path = quoted or _ESCAPED.sub(r"\1", word["bare"])
@@ -80,12 +80,12 @@ def _names(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _spellings(path: str) -> Iterable[str]:
-    """Return a path, and then without the punctuation that a sentence may add."""
+    """Return a path, and then without punctuation added by a sentence."""
     return (path, bare) if (bare := path.rstrip(_ENDS)) and bare != path else (path,)
 
 
 def _from_workspace(path: str, workspace: Workspace) -> Attachment | None:
-    """Return a file of the workspace; None if the word names none."""
+    """Return a workspace file, or None if the word names none."""
     for spelled in _spellings(path):
         try:
             inside = workspace.inside(spelled)
@@ -100,7 +100,7 @@ def _from_workspace(path: str, workspace: Workspace) -> Attachment | None:
 
 
 def _from_anywhere(path: str) -> Attachment | None:
-    """Return an image that the person named by its whole path; None if the word names none."""
+    """Return an image named by its whole path, or None if the word names none."""
     for spelled in _spellings(path):
         file = Path(spelled).expanduser()
         if not spelled.lower().endswith(_SUFFIXES) or not file.is_file():

@@ -1,4 +1,4 @@
-"""Reads an image from the clipboard, by the programs that desktops have for it."""
+"""Reads an image from the clipboard, by the desktops' programs for it."""
 
 from __future__ import annotations
 

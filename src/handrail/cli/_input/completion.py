@@ -1,4 +1,4 @@
-"""Completes commands and what they choose from, and ``@files`` of the workspace anywhere."""
+"""Completes commands and their choices, and workspace ``@files`` anywhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from handrail.cli._screen.rows import safe_line
 
 _MAX_COMPLETIONS = 100
 _TREE_SECONDS = 5.0
-"""How long a list of all files is used again."""
+"""How long a file list is reused."""
 _FILE = re.compile(r"(?:^|\s)@(\S*)\Z")
 _COMMAND = re.compile(r"/\S*")
 _PICKED = re.compile(r"/([a-z]+) ([^\n]*)\Z")
@@ -44,7 +44,7 @@ class ChatCompleter(Completer):
         document: Document,
         complete_event: CompleteEvent,  # noqa: ARG002  part of the interface
     ) -> Iterator[Completion]:
-        """Yield what can stand instead of the word before the cursor."""
+        """Yield replacements for the word before the cursor."""
         text = document.text_before_cursor
         if found := _FILE.search(text):
             yield from islice(self._find_files(found[1]), _MAX_COMPLETIONS)
@@ -56,7 +56,7 @@ class ChatCompleter(Completer):
                     yield Completion(name, -len(text), display_meta=safe_line(summary))
 
     def _pick(self, command: str, typed: str) -> Iterator[Completion]:
-        """Yield the choices of a command that have all words that were typed."""
+        """Yield a command's choices with all typed words."""
         words = typed.lower().split()
         for choice in islice(self.choices(command), _MAX_COMPLETIONS):
             text = f"{choice.value} {choice.label} {choice.about}".lower()
@@ -69,7 +69,7 @@ class ChatCompleter(Completer):
                 )
 
     def _find_files(self, path: str) -> Iterator[Completion]:
-        """Yield the names in the folder that was typed, then files anywhere that match."""
+        """Yield the names in the typed folder, then matching files anywhere."""
         folder, slash, begun = path.rpartition("/")
         shown: set[str] = set()
         for name, is_folder in self._sorted(folder):
@@ -92,10 +92,10 @@ class ChatCompleter(Completer):
 
 
 def find_fuzzy(typed: str, paths: Iterable[str]) -> list[str]:
-    """Return the paths that have these letters in this order, the best match first.
+    """Return the paths with these letters in this order, the best match first.
 
     The start of a file's name is better than its middle, then the middle of a path, then letters
-    that are apart. A shorter path is better than a longer one.
+    apart. A shorter path is better than a longer one.
     """
     small = typed.lower()
     ranked = (
@@ -118,5 +118,5 @@ def _rank(path: str, typed: str) -> int:
 
 
 def _is_typed(name: str) -> bool:
-    """Return whether a name is one that a person can have typed: no spaces, nothing hidden."""
+    """Return whether a user can have typed a name: no spaces, nothing hidden."""
     return safe_line(name) == name and " " not in name

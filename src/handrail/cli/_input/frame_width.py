@@ -1,4 +1,4 @@
-"""Where the rows of the input are after the terminal got another width."""
+"""The input rows' position after the terminal got another width."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LATE_SECONDS = 0.5
 
 
 class FrameWidth:
-    """The width that the last frame was drawn for."""
+    """The width for which the last frame was drawn."""
 
     def __init__(self) -> None:
         self._columns = 0
@@ -20,15 +20,15 @@ class FrameWidth:
         self._breaks_rows = _breaks_rows()
 
     def note_frame(self, *, is_news: bool) -> None:
-        """Note that a frame is drawn, and whether it shows news of a turn."""
+        """Note a drawn frame, and whether it shows a turn's news."""
         self._drawn_at = time.monotonic() if is_news else -_LATE_SECONDS
 
     def count_moved(self, app: Any, columns: int) -> int | None:
         """Return by how many rows a narrower terminal broke the frame above the cursor.
 
-        None if it has the width of that frame. A count that is too high would erase rows above
-        the frame. So it is 0 if the terminal may have been narrower already when the frame was
-        drawn, and has cut off its rows.
+        None if it has the frame's width. Too high a count would erase rows above the frame. So it
+        is 0 if the terminal may have been narrower already when the frame was drawn, and has cut
+        off its rows.
         """
         before, self._columns = self._columns, columns
         screen = app.renderer.last_rendered_screen

@@ -1,4 +1,4 @@
-"""The keys of a terminal, without its answer about its ground, and with a line typed ahead."""
+"""A terminal's keys, without its answer about its background, and with a line typed ahead."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from handrail.cli._screen.theme import Ground
 
 QUESTION = "\x1b]11;?\x1b\\\x1b[c"
-"""Asks for the color, then for the kind of terminal. Every terminal answers that, and in order."""
+"""Asks for the color, then for the terminal's kind. Every terminal answers it, and in order."""
 _COLOR = re.compile(r"\x1b\]11;([^\x07\x1b]*)(?:\x07|\x1b\\)")
 _KIND = re.compile(r"\x1b\[\?[\d;]*c")
 _BEGUN = re.compile(r"\x1b(?:\]1[^\x07\x1b]{0,40}\x1b?|\[\?[\d;]{0,40})\Z")
-"""The start of an answer whose end has not come yet."""
+"""An answer's start, before its end has come."""
 _RGB = re.compile(r"rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
 _WEIGHTS = (0.299, 0.587, 0.114)
-"""How much red, green and blue add to the brightness of a color."""
+"""How much red, green and blue add to a color's brightness."""
 
 
 class AskingInput(Vt100Input):
-    """The keys of a terminal, without its answers."""
+    """A terminal's keys, without its answers."""
 
     def __init__(self, stdin: TextIO) -> None:
         super().__init__(stdin)
@@ -38,7 +38,7 @@ class AskingInput(Vt100Input):
         """Whether the first text was typed while the terminal collected whole lines."""
 
     def read_keys(self) -> list[KeyPress]:
-        """Return the keys that were pressed, and take the answers."""
+        """Return the pressed keys, consuming the answers."""
         text = self._take_answers(self.stdin_reader.read())
         if self._ahead and text.endswith("\n") and text.count("\n") == 1:
             text = f"{text[:-1]}\r"

@@ -1,4 +1,4 @@
-"""The messages of earlier chats, in a file that only the user can read: one JSON text per line."""
+"""Earlier chats' messages, in a file only the user can read: one JSON text per line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Binds keys of the input, beyond the usual ones of a line editor."""
+"""Binds input keys beyond a line editor's usual ones."""
 
 from __future__ import annotations
 
 import re
+import time
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
@@ -10,17 +12,20 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition, Filter, is_searching
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.search import accept_search
 
 from handrail.cli._base.exits import Exit
 from handrail.cli._input.lines import NEXT_MODE, Lines
 from handrail.cli._input.pastes import Pastes, clean_paste
 
+_TWICE_SECONDS = 1.0
+"""Longest time between two keys that are meant as one."""
 _PICKS = re.compile(r"/[a-z]+ ")
 _Handler: TypeAlias = Callable[[KeyPressEvent], None]
 
 
 class Actions(Protocol):
-    """Does the things that keys can ask for and that are more than a change of the text."""
+    """Key actions beyond changing the text."""
 
     def send(self) -> None:
         """Send the message, or queue it."""
@@ -35,10 +40,10 @@ class Actions(Protocol):
         """Write the message in an editor."""
 
     def page(self) -> None:
-        """Show the last output of a tool in a pager."""
+        """Show a tool's last output in a pager."""
 
     def draw_again(self) -> None:
-        """Draw all of the input again."""
+        """Redraw the input."""
 
     def paste_image(self) -> None:
         """Attach the image in the clipboard."""
@@ -50,7 +55,6 @@ def bind_keys(buffer: Buffer, lines: Lines, pastes: Pastes, actions: Actions) ->
     empty = Condition(lambda: not buffer.text)
     typing = ~is_searching
     queued = Condition(lambda: bool(lines.queued))
-    completing = Condition(lambda: buffer.complete_state is not None)
     working = Condition(lambda: not lines.reading)
     named = Condition(lambda: bool(pastes.name_at_end(buffer.document.text_before_cursor)))
 
@@ -68,8 +72,6 @@ def bind_keys(buffer: Buffer, lines: Lines, pastes: Pastes, actions: Actions) ->
     on("up", when=queued & empty)(lambda _event: _take_back(buffer, lines))
     on("s-tab", when=~working)(lambda _event: lines.send(NEXT_MODE))
     on("tab")(lambda _event: _complete(buffer))
-    on("escape", when=completing)(lambda _event: buffer.cancel_completion())
-    on("escape", when=working & ~completing)(lambda _event: actions.stop())
     on("c-c")(lambda _event: actions.interrupt())
     on("c-d", when=empty)(lambda _event: lines.end(Exit.DONE))
     on("c-g")(lambda _event: actions.edit())
@@ -78,7 +80,24 @@ def bind_keys(buffer: Buffer, lines: Lines, pastes: Pastes, actions: Actions) ->
     on("c-l")(lambda _event: actions.draw_again())
     on("c-@")(lambda _event: None)  # no selection, whose text the next key would replace
     on("c-z")(lambda event: event.app.suspend_to_background())
+    _bind_leaving(keys, buffer, actions, working)
     return keys
+
+
+def _bind_leaving(keys: KeyBindings, buffer: Buffer, actions: Actions, working: Condition) -> None:
+    """Bind Esc, which leaves a search or a list, stops a turn, or goes back to a message."""
+    choosing = Condition(lambda: buffer.complete_state is not None or is_picking(buffer))
+    empty = Condition(lambda: not buffer.text)
+    escapes = deque[float](maxlen=2)
+    for key in ("enter", "escape"):
+        keys.add(key, filter=is_searching, eager=True)(lambda _event: _take_found(buffer))
+    typing = ~is_searching
+    leave = keys.add("escape", filter=typing & choosing)
+    leave(lambda _event: _leave_choices(buffer))
+    stop = keys.add("escape", filter=typing & working & ~choosing)
+    stop(lambda _event: actions.stop())
+    back = keys.add("escape", filter=typing & empty & ~working)
+    back(lambda _event: _go_back(buffer, actions, escapes))
 
 
 def _enter(buffer: Buffer, actions: Actions) -> None:
@@ -97,6 +116,28 @@ def _enter(buffer: Buffer, actions: Actions) -> None:
         actions.send()
 
 
+def _take_found(buffer: Buffer) -> None:
+    """End a search, with the cursor at the end of what it has found."""
+    accept_search()
+    buffer.cursor_position = len(buffer.text)
+
+
+def _leave_choices(buffer: Buffer) -> None:
+    """End a list. A command that only chooses from it goes away too."""
+    buffer.cancel_completion()
+    if is_picking(buffer):
+        buffer.reset()
+
+
+def _go_back(buffer: Buffer, actions: Actions, escapes: deque[float]) -> None:
+    """Offer earlier messages to go back to, at the second of two keys."""
+    escapes.append(time.monotonic())
+    if len(escapes) == escapes.maxlen and escapes[1] - escapes[0] < _TWICE_SECONDS:
+        escapes.clear()
+        buffer.text = "/rewind"
+        actions.send()
+
+
 def is_picking(buffer: Buffer) -> bool:
     """Return whether the input chooses something for a command."""
     return _PICKS.match(buffer.text) is not None
@@ -107,7 +148,7 @@ def _paste(buffer: Buffer, pastes: Pastes, event: KeyPressEvent) -> None:
 
 
 def _delete_paste(buffer: Buffer, pastes: Pastes) -> None:
-    """Delete the name of a pasted text in one step."""
+    """Delete a pasted text's name in one step."""
     buffer.delete_before_cursor(len(pastes.name_at_end(buffer.document.text_before_cursor)))
 
 
@@ -118,7 +159,7 @@ def _open_pastes(buffer: Buffer, pastes: Pastes) -> None:
 
 
 def _take_back(buffer: Buffer, lines: Lines) -> None:
-    """Put the message that was queued last back into the input."""
+    """Put the last queued message back into the input."""
     buffer.text = lines.take_back() or ""
     buffer.cursor_position = len(buffer.text)
 

@@ -1,4 +1,4 @@
-"""The rows of the input: what changes above it, queued messages, a rule, the text, the status."""
+"""Input rows: changing ones above it, queued messages, a rule, the text, the status."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from prompt_toolkit.layout import (
 )
 from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor, TabsProcessor
 from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.search import SearchDirection, SearchState
 from prompt_toolkit.widgets import SearchToolbar
 
 from handrail.cli._input.keys import is_picking
@@ -40,7 +41,7 @@ from handrail.cli._screen.theme import Theme
 
 _INDENT = Span(GUTTER)
 _LOW = 16
-"""Rows of a terminal below which there is no rule above the input."""
+"""Terminal rows below that there is no rule above the input."""
 _MAX_QUEUED = 3
 _MAX_COMPLETIONS = 6
 _HINT = "Describe a change, or ask about this code"
@@ -49,14 +50,14 @@ _HINT_WORKING = "Enter queues a message, Esc stops"
 
 @dataclass
 class Parts:
-    """The contents of the rows. Other threads set some of them."""
+    """Row contents. Other threads set some."""
 
     buffer: Buffer
     lines: Lines
     screen: Screen
     status: Callable[[int], Row]
     live: Sequence[Row] = ()
-    """The rows above the input that change."""
+    """The changing rows above the input."""
 
 
 def color_depth(theme: Theme) -> ColorDepth:
@@ -70,9 +71,7 @@ def color_depth(theme: Theme) -> ColorDepth:
 
 def make_layout(parts: Parts) -> Layout:
     """Return the rows, with the cursor in the input."""
-    search = SearchToolbar(
-        backward_search_prompt="  search: ", forward_search_prompt="  search on: "
-    )
+    search = _search(parts)
     rows = HSplit(
         [
             _window(parts, lambda: parts.live),
@@ -90,8 +89,22 @@ def make_layout(parts: Parts) -> Layout:
     return Layout(VSplit([rows, Window(width=1)]))
 
 
+def _search(parts: Parts) -> SearchToolbar:
+    """Return the row of a search in earlier messages. It says if there is no match."""
+    typed = Buffer()
+
+    def prompt() -> str:
+        wanted = SearchState(typed.text, SearchDirection.BACKWARD, ignore_case=True)
+        found = parts.buffer.document_for_search(wanted).text
+        return "  search: " if typed.text.lower() in found.lower() else "  no match: "
+
+    return SearchToolbar(
+        typed, backward_search_prompt=prompt, forward_search_prompt=prompt, ignore_case=True
+    )
+
+
 def _input(parts: Parts, search: SearchToolbar) -> Window:
-    empty = Condition(lambda: not parts.buffer.text)
+    empty = Condition(lambda: not parts.buffer.text and not search.search_buffer.text)
     hint = AfterInput(lambda: _paint(parts, [(Span(_hint(parts), "muted"),)]))
     control = BufferControl(
         parts.buffer,
@@ -113,7 +126,7 @@ def _input(parts: Parts, search: SearchToolbar) -> Window:
 
 
 def _window(parts: Parts, rows: Callable[[], Sequence[Row]]) -> ConditionalContainer:
-    """Return rows of a fixed height, and none at all if there are none."""
+    """Return rows with a fixed height, and none at all if there are none."""
     control = FormattedTextControl(lambda: _paint(parts, rows()))
     window = Window(control, height=lambda: len(rows()), dont_extend_height=True)
     return ConditionalContainer(window, Condition(lambda: bool(rows())))
@@ -143,7 +156,7 @@ def _rule(parts: Parts) -> Sequence[Row]:
 
 
 def _queued(parts: Parts) -> Sequence[Row]:
-    """Return a row for each message that waits, the last ones if there are many."""
+    """Return a row for each waiting message, the last ones if there are many."""
     queued = parts.lines.queued
     rows: list[Row] = []
     for number, text in enumerate(queued[-_MAX_QUEUED:], max(len(queued) - _MAX_QUEUED, 0) + 1):
@@ -155,7 +168,7 @@ def _queued(parts: Parts) -> Sequence[Row]:
 
 
 def _first_words(text: str, room: int) -> str:
-    """Return as many whole words of a text as there is room for."""
+    """Return as many whole words as fit."""
     words = safe_line(" ".join(text.split()))
     first = fold((Span(words),), room - 2)[0]
     shown = "".join(span.text for span in first)
@@ -163,7 +176,7 @@ def _first_words(text: str, room: int) -> str:
 
 
 def _completions(parts: Parts) -> Sequence[Row]:
-    """Return what can be completed, with a mark at the one that is in the text."""
+    """Return the completions, with a mark at the one in the text."""
     state = parts.buffer.complete_state
     if state is None or not state.completions:
         return []

@@ -1,4 +1,4 @@
-"""Messages on their way from the person to the chat, and what else the person or a signal wants.
+"""Messages on their way from the user to the chat, and other wishes by the user or a signal.
 
 The terminal's thread writes, the chat's thread reads, and a signal handler may do both at any line.
 So there is no lock: each step is one operation that Python does not divide.
@@ -15,13 +15,13 @@ from typing import NamedTuple, TypeAlias
 from handrail.cli._base.exits import Exit
 
 NEXT_MODE = "\x00next mode"
-"""What a key sends in place of a message: no message has this character."""
+"""A key's replacement for a message: no message has this character."""
 _POLL_SECONDS = 0.05
-"""Seconds between checks for a signal, which another thread of the process may receive."""
+"""Seconds between signal checks, since another thread may receive the signal."""
 
 
 class Choice(NamedTuple):
-    """One thing that a command of the chat can choose."""
+    """One choice for a chat command."""
 
     value: str
     """What is put after the command."""
@@ -30,19 +30,19 @@ class Choice(NamedTuple):
 
 
 Choices: TypeAlias = Callable[[str], Sequence[Choice]]
-"""Takes the name of a command, and returns what it chooses from; nothing for most commands."""
+"""Takes a command's name, and returns its choices; nothing for most commands."""
 
 
 Commands: TypeAlias = Callable[[], Iterable[tuple[str, str]]]
-"""Returns the commands of the chat, each with a summary: ``("/help", "show this list")``."""
+"""Returns the chat's commands, each with a summary: ``("/help", "show this list")``."""
 Files: TypeAlias = Callable[[str], Iterable[tuple[str, bool]]]
-"""Takes a folder, and returns the names in it that may be shown, and which of them are folders."""
+"""Takes a folder, and returns its visible names, and which are folders."""
 Tree: TypeAlias = Callable[[], Sequence[str]]
-"""Returns all files that may be shown, except those that git ignores."""
+"""Returns all visible files, except those ignored by git."""
 
 
 class Lines:
-    """The messages that the person has sent, in order. During a turn they are queued."""
+    """The user's sent messages, in order. During a turn they are queued."""
 
     def __init__(self) -> None:
         self._sent: deque[str] = deque()
@@ -53,8 +53,10 @@ class Lines:
         """Called when the chat begins to wait: what the input shows depends on it."""
         self.on_background: Callable[[], None] = lambda: None
         """Called when a running command is to continue in the background."""
+        self.on_idle: Callable[[], None] = lambda: None
+        """Called again and again while the chat waits for a message."""
         self.images: dict[str, bytes] = {}
-        """Images that were pasted, by their names in messages."""
+        """Pasted images, by their names in messages."""
         self.next_text = ""
         """What the next message begins with."""
         self.interrupts = 0
@@ -64,7 +66,7 @@ class Lines:
 
     @property
     def queued(self) -> tuple[str, ...]:
-        """The messages that wait for the end of the turn."""
+        """Messages waiting for the turn's end."""
         return () if self.reading else tuple(self._sent)
 
     def send(self, text: str) -> None:
@@ -73,19 +75,19 @@ class Lines:
         self._wakes.put(None)
 
     def take_back(self) -> str | None:
-        """Remove the message that was queued last, and return it."""
+        """Remove the last queued message, and return it."""
         try:
             return self._sent.pop()
         except IndexError:  # there is none, or the chat has taken it
             return None
 
     def end(self, code: Exit) -> None:
-        """Ask for the end of the chat. The first reason counts."""
+        """Ask for the chat's end. The first reason counts."""
         self.ended = code if self.ended is None else self.ended
         self._wakes.put(None)
 
     def line(self) -> str | Exit:
-        """Wait for the next message, or the exit code of a chat that is to end."""
+        """Wait for the next message, or an ending chat's exit code."""
         self.reading = True
         self.on_reading()
         try:
@@ -96,5 +98,6 @@ class Lines:
                     return self._sent.popleft()
                 with suppress(Empty):
                     self._wakes.get(timeout=_POLL_SECONDS)
+                self.on_idle()
         finally:
             self.reading = False

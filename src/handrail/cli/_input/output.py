@@ -1,4 +1,4 @@
-"""The file that the input is drawn to: what belongs together is one write."""
+"""The file for drawing the input: each frame is one write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class DrawnFile(io.TextIOBase):
-    """A terminal that is written to in whole frames."""
+    """A terminal written to in whole frames."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -19,7 +19,7 @@ class DrawnFile(io.TextIOBase):
         self._whole = False
 
     def fileno(self) -> int:
-        """Return the file descriptor of the terminal."""
+        """Return the terminal's file descriptor."""
         return self._fd
 
     def write(self, text: str) -> int:

@@ -1,4 +1,4 @@
-"""The editor and the pager of the person."""
+"""The user's editor and pager."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 def find_editor() -> list[str]:
-    """Return the command of the person's editor; empty if there is none."""
+    """Return the user's editor command, or none."""
     return split_command(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
 
 
 def split_command(named: str) -> list[str]:
-    """Return the words of a command; none if it cannot be read."""
+    """Return a command's words, or none if it cannot be read."""
     try:
         return shlex.split(named)
     except ValueError:  # a quotation mark is missing

@@ -43,13 +43,13 @@ class Pastes:
         return name
 
     def unfold(self, text: str) -> str:
-        """Return a text with pasted texts in the place of their names."""
+        """Return a text with pasted texts replacing their names."""
         for name, pasted in self._texts.items():
             text = text.replace(name, pasted)
         return text
 
     def name_at_end(self, text: str) -> str:
-        """Return the name that a text ends with, if it ends with one."""
+        """Return the name at a text's end, if any."""
         return next((name for name in self._texts if text.endswith(name)), "")
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Breaks the rows of the input between words. prompt_toolkit alone breaks them anywhere."""
+"""Breaks input rows between words. prompt_toolkit alone breaks them anywhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WholeWords(Processor):
         self._margin = margin
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
-        """Return the line with these spaces, and which place of it is which place of the text."""
+        """Return the line with these spaces, and a map between its places and the text's."""
         given = transformation_input
         text = "".join(fragment[1] for fragment in given.fragments)
         gaps = find_gaps(text, max(given.width - self._margin, _MIN_ROOM))
@@ -51,5 +51,5 @@ def find_gaps(text: str, room: int) -> dict[int, int]:
 
 
 def _shown(gaps: Sequence[tuple[int, int]], at: int) -> int:
-    """Return the place on the row of a place in the text."""
+    """Return a text position's place on the row."""
     return at + sum(size for place, size in gaps if place <= at)

@@ -1,1 +1,1 @@
-"""The tools, models and trust of a workspace."""
+"""A workspace's tools, models and trust."""

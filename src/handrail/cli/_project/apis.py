@@ -1,4 +1,4 @@
-"""The API formats that a tool can be converted to, by the names that people type."""
+"""API formats for converting tools, by typed name."""
 
 from __future__ import annotations
 

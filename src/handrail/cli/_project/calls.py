@@ -59,7 +59,7 @@ def _value(spec: Spec, name: str, text: str) -> Any:
 def as_data(args: str | Mapping[str, Any]) -> Any:
     """Return arguments as JSON data, or as a string if they are not valid JSON.
 
-    Numbers that JSON does not have, such as NaN, become strings. Text with a key twice stays text.
+    Numbers missing from JSON, such as NaN, become strings. Text with a key twice stays text.
     """
     text = args if isinstance(args, str) else json.dumps(dict(args), default=repr)
     try:
@@ -136,7 +136,7 @@ def _origin(origin: Origin | None) -> dict[str, Any]:
 
 
 def rules_that_allow(kit: Kit, explanation: Explanation) -> tuple[Proposal, ...]:
-    """Return rules that would allow a call that needs approval, one for each file to put it in."""
+    """Return rules allowing a call that needs approval, one for each file to put it in."""
     asks = explanation.decision
     if not isinstance(asks, Ask):
         return ()
@@ -168,13 +168,13 @@ def proposal_documents(rules: Sequence[Proposal]) -> list[dict[str, str]]:
 
 
 def advise(kit: Kit, explanation: Explanation) -> str:
-    """Return what lets rules decide a call that no rule can allow; empty if nothing does."""
+    """Return advice for a call no rule can allow, or ""."""
     asks = isinstance(explanation.decision, Ask)
     return advise_declaring(kit, explanation.tool, explanation.accesses) if asks else ""
 
 
 def advise_declaring(kit: Kit, name: str, accesses: Sequence[Access]) -> str:
-    """Return what to declare, for a call of a tool that does not say what it touches; else ""."""
+    """Return what to declare, for a tool's call with undeclared accesses, or ""."""
     called = kit.tools.find(name)
     if called is None or called.touches is not None or "mcp_tool" in called.spec.metadata:
         return ""
@@ -188,7 +188,7 @@ def advise_declaring(kit: Kit, name: str, accesses: Sequence[Access]) -> str:
 
 
 def describe_allowing_rule(rules: Sequence[Proposal]) -> str:
-    """Return the narrowest of these rules as text, with the file that it belongs in."""
+    """Return the narrowest rule as text, with its file."""
     first = rules[0]
     lines = first.rule.strip().split("\n")
     return "\n".join(

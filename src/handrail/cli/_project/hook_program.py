@@ -1,6 +1,6 @@
-"""Run the program of a hook: JSON on its stdin; an exit code, and JSON on its stdout, back.
+"""Run a hook's program: JSON on its stdin; an exit code, and JSON on its stdout, back.
 
-It runs in the sandbox, with the rights of a command, unless the user's own settings say otherwise.
+It runs in the sandbox, with a command's rights, unless the user's own settings say otherwise.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from handrail.cli._project.workspace_code import SOURCES_ONLY
 from handrail.sandbox import Process, Sandbox
 
 FOLDERS = ("HANDRAIL_PROJECT_DIR", "CLAUDE_PROJECT_DIR")
-"""Variables that hold the workspace's path."""
+"""Variables with the workspace's path."""
 MAX_OUTPUT_BYTES = 1 << 20
 _PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "SHELL", "TERM")
-"""Environment variables that a program outside the sandbox gets."""
+"""Environment variables for a program outside the sandbox."""
 _REFUSES = 2
-"""The exit code that refuses a call."""
+"""The exit code for refusing a call."""
 _NOT_STARTED = (126, 127)
-"""Exit codes of the shell: the program was not found, or cannot be run."""
+"""Shell exit codes: the program was not found, or cannot be run."""
 _NO_REASON = "A hook refused it without a reason."
 
 
@@ -39,7 +39,7 @@ class HookFailed(Exception):
 
 
 class HookAnswer(NamedTuple):
-    """The answer of a program."""
+    """A program's answer."""
 
     code: int
     out: str
@@ -72,7 +72,7 @@ class HookAnswer(NamedTuple):
 
     @property
     def question(self) -> str:
-        """The question that the program wants a person to answer; empty if there is none."""
+        """The program's question for a person, or ""."""
         if self._decision != "ask":
             return ""
         return self._reason or "A hook asks for your approval."
@@ -91,7 +91,7 @@ class HookAnswer(NamedTuple):
 
     @property
     def complaint(self) -> str:
-        """The output of a program that failed without refusing; the call continues."""
+        """Output from a program failing without refusing; the call continues."""
         if self.code in (0, _REFUSES):
             return ""
         return f"exit code {self.code}: {self.err.strip()}"
@@ -115,7 +115,7 @@ class _Running(Protocol):
 
 
 def hook_variables(workspace: Path) -> dict[str, str]:
-    """Return the environment variables of a program outside the sandbox."""
+    """Return environment variables for a program outside the sandbox."""
     passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
     return passed | SOURCES_ONLY | dict.fromkeys(FOLDERS, str(workspace))
 
@@ -227,7 +227,7 @@ async def _collect(stream: Any, into: bytearray) -> None:
 
 
 def _read(output: str) -> Mapping[str, Any]:
-    """Return the JSON object that a program printed; empty if it printed something else."""
+    """Return the printed JSON object, or an empty one if it printed something else."""
     try:
         data: Any = json.loads(output)
     except (ValueError, RecursionError):

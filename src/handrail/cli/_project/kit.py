@@ -1,6 +1,6 @@
-"""The kit of a command: tools, rules, the workspace and the sandbox, as the settings define them.
+"""A command's services: tools, rules, the workspace and the sandbox, by the settings.
 
-Slow imports are inside the parts that need them.
+Slow imports are inside the parts needing them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from handrail import HandrailError, Spec, Tool, Toolset
+from handrail._support.git_settings import find_branch
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import closest_name
@@ -22,41 +23,41 @@ if TYPE_CHECKING:
     from handrail.cli._project.settings_hooks import SettingsHooks
     from handrail.policy import RememberedApprovals, Rulebook, RulePaths
     from handrail.sandbox import Restriction, Sandbox
-    from handrail.tools import Jobs, ToolSummary, Workspace
+    from handrail.tools import Jobs, JobStatus, ToolSummary, Workspace
 
 CODING = "coding"
-"""The source name of the coding tools."""
+"""The coding tools' source name."""
 MAX_COMPARED_BYTES = 400_000
 """Largest file to show a diff for."""
 
 
 @dataclass(frozen=True)
 class Kit:
-    """The parts that the settings of an App define. Each is created on first use."""
+    """The parts defined by an App's settings. Each is created on first use."""
 
     app: App
     servers: bool = True
-    """Whether the approved tools of MCP servers are included."""
+    """Whether approved MCP tools are included."""
     more: Toolset = field(default_factory=Toolset)
-    """Tools beside those of the settings."""
+    """Tools beside those in the settings."""
 
     @cached_property
     def places(self) -> RulePaths:
-        """The paths of the rule files."""
+        """The rule files' paths."""
         from handrail.policy import RulePaths
 
         return RulePaths.of(self.app.workspace)
 
     @cached_property
     def rules(self) -> Rulebook:
-        """The rules that apply. Problems with their files are reported."""
+        """The applicable rules. Problems with their files are reported."""
         book = self.load_rules()
         for problem in book.problems:
             self.app.say(str(problem))
         return book
 
     def load_rules(self) -> Rulebook:
-        """Load the rules that apply, without reporting problems."""
+        """Load the applicable rules, without reporting problems."""
         from handrail.policy import load
 
         try:
@@ -80,7 +81,7 @@ class Kit:
 
     @cached_property
     def workspace(self) -> Workspace:
-        """The folder that the coding tools work in; a Halt if it is the home folder."""
+        """The coding tools' folder, or a Halt if it is the home folder."""
         from handrail.sandbox import contains_home
         from handrail.tools import Workspace, hide_denied
 
@@ -114,7 +115,7 @@ class Kit:
 
     @cached_property
     def skills(self) -> Skills:
-        """The user's own skills, and those of the workspace that are trusted."""
+        """The user's own skills, and the workspace's trusted ones."""
         from handrail.agent import find_skills
         from handrail.cli._project.trusted import make_trust_check
 
@@ -123,7 +124,7 @@ class Kit:
         return find_skills(workspace, trusted=trusted, user=[self._own.skills])
 
     def _skill_folders(self) -> Sequence[str]:
-        """Return the folders of the user's own skills: commands can run their scripts."""
+        """Return the user's own skill folders: commands can run their scripts."""
         if not self._own.skills.is_dir():
             return ()
         return [skill.folder for skill in self.skills.skills if skill.from_user]
@@ -136,12 +137,12 @@ class Kit:
 
     @property
     def confined(self) -> bool:
-        """Whether every tool that runs commands runs them in the sandbox."""
+        """Whether every tool for commands runs them in the sandbox."""
         return self.sandbox is not None and self.app.settings["tools"] == [CODING]
 
     @cached_property
     def tools(self) -> Toolset:
-        """The tools that the settings name."""
+        """The tools named by the settings."""
         try:
             whole = Toolset(*(tool for part in self._parts() for tool in part))
         except HandrailError as error:
@@ -153,7 +154,7 @@ class Kit:
 
     @property
     def outlines(self) -> Sequence[Spec | ToolSummary]:
-        """Summaries of the tools. The coding tools are not created for this, as that is slow."""
+        """Tool summaries. The coding tools are not created for this, as it is slow."""
         settings = self.app.settings
         if settings["tools"] != [CODING] or len(self._of_servers):
             return self.tools.specs
@@ -168,7 +169,7 @@ class Kit:
         return outlines
 
     def make_hooks(self, run_id: str) -> SettingsHooks:
-        """Return the hooks of the settings, for one run."""
+        """Return the settings' hooks, for one run."""
         from handrail.cli._project.settings_hooks import SettingsHooks
 
         app, settings = self.app, self.app.settings
@@ -247,7 +248,7 @@ class Kit:
 
     @cached_property
     def _of_servers(self) -> Toolset:
-        """The approved tools of MCP servers."""
+        """Approved MCP tools."""
         from handrail.cli._project.servers import approved_tools
 
         return approved_tools(self.app) if self.servers else Toolset()
@@ -270,8 +271,18 @@ class Kit:
 
         return Jobs()
 
+    def describe_place(self) -> str:
+        """Return the workspace's name, and its branch if it has one."""
+        folder = self.app.workspace
+        branch = find_branch(str(folder))
+        return f"{folder.name} ({branch})" if branch else folder.name
+
+    def list_jobs(self) -> Sequence[JobStatus]:
+        """Return the commands in the background. Without any, nothing is loaded for them."""
+        return self.jobs.statuses() if "jobs" in self.__dict__ else ()
+
     def _only_reads(self, command: str) -> bool:
-        """Return whether the rules say that a command changes nothing: plan mode allows it."""
+        """Return whether the rules say a command changes nothing: plan mode allows it."""
         from handrail import DESTROY, Access, Allow, Call, CheckedCall
 
         call = Call("bash", {"command": command}, id="reads")
@@ -297,7 +308,7 @@ class Kit:
         return self.sandbox is not None and self.sandbox.restricts_files
 
     def _excluded(self) -> set[str]:
-        """Return the coding tools that are excluded or not available."""
+        """Return excluded or unavailable coding tools."""
         without = {*self.app.settings["without"], *self._missing}
         return without | ({"bash"} if self.sandbox is None else set())
 
@@ -318,7 +329,7 @@ class Kit:
         from handrail.tools import outline
 
         known, without = set(names), set(self.app.settings["without"])
-        if CODING in self.app.settings["tools"]:  # including those that are not available here
+        if CODING in self.app.settings["tools"]:  # including those not available here
             known |= {tool.name for tool in outline()}
         if not without - known:
             return
@@ -343,7 +354,7 @@ class _LazyRules:
         return self.kit.rules.is_quick(call)
 
     def find_hosts(self) -> Sequence[str]:
-        """Return the hosts that rules open to commands."""
+        """Return hosts opened to commands by rules."""
         return self.kit.rules.find_hosts()
 
     def find_asked(self, folder: str) -> Collection[str]:
@@ -353,7 +364,7 @@ class _LazyRules:
     def find_restricted(
         self, command: str = "", *, folder: str | None = None
     ) -> Mapping[str, Restriction]:
-        """Return the files that a command cannot use."""
+        """Return files a command cannot use."""
         return self.kit.rules.find_restricted(command, folder=folder)
 
 

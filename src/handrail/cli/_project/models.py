@@ -1,4 +1,4 @@
-"""Models by name: a provider's, or one that is written in Python."""
+"""Models by name: a provider's, or one written in Python."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from handrail.models import (
 from handrail.providers import PROVIDERS, Provider
 
 BY_PREFIX = {provider.prefix: provider for provider in PROVIDERS.values()}
-"""Providers by the first part of a model's name."""
+"""Providers by the first part in a model's name."""
 KEY = "HANDRAIL_API_KEY"
 """The variable with the key for a ``base_url``. Providers' SDKs read their own variables."""
 CONNECT_SECONDS = 1.0
@@ -50,7 +50,7 @@ _TROUBLES = {
     "rate_limited": "over the rate limit",
     "network": "no connection",
 }
-"""Errors that may be over soon, in a few words."""
+"""Temporary errors, in a few words."""
 _LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}")
 _NAMES = ", ".join(sorted(BY_PREFIX))
 _FORMS = (
@@ -58,7 +58,7 @@ _FORMS = (
     "`handrail models list` lists names"
 )
 _SDKS = {"google": "google.genai"}
-"""The package of an SDK, if the extra has another name."""
+"""An SDK's package, if the extra has another name."""
 _Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
@@ -69,10 +69,10 @@ def model_of(
     needs_key: bool = True,
     say: Callable[[str], None] | None = None,
 ) -> Model:
-    """Return the model that the settings name; a Halt if it cannot be used.
+    """Return the model named in the settings, or a Halt if it cannot be used.
 
     Pass ``needs_key=False`` to accept a provider's model without an API key and without a server,
-    and ``say`` to show that a key is not sent.
+    and ``say`` to show when a key is not sent.
     """
     named = settings["model"]
     if not named:
@@ -99,7 +99,7 @@ def model_of(
 
 
 def window_of(settings: Settings) -> int | None:
-    """Return the tokens that the context of the model holds, if that is known.
+    """Return the model's context size in tokens, if known.
 
     A server on this machine is asked. One elsewhere is not: it gets nothing but the requests.
     """
@@ -112,7 +112,7 @@ def window_of(settings: Settings) -> int | None:
 
 
 def describe_known_models() -> Iterator[tuple[str, str]]:
-    """Yield the names of models with known prices whose credentials are there, and the prices."""
+    """Yield names of models with known prices and available credentials, and the prices."""
     for known in known_prices():
         prefix = known.provider.lower()
         if find_credentials(BY_PREFIX[prefix]) is not None:
@@ -121,7 +121,7 @@ def describe_known_models() -> Iterator[tuple[str, str]]:
 
 
 def check_name(named: str) -> None:
-    """Raise a Halt if a text cannot be the name of a model."""
+    """Raise a Halt if a text cannot be a model's name."""
     provider, _, name = named.partition(":")
     if not name and provider in BY_PREFIX:
         hint = f"add it: `{provider}:NAME`"
@@ -131,7 +131,7 @@ def check_name(named: str) -> None:
 
 
 def _unknown_model(named: str) -> Halt:
-    """Return an error for a name that means no model, with the name that was probably meant."""
+    """Return an error for an unknown model name, with the name probably meant."""
     provider, colon, _ = named.partition(":")
     meant = suggest_name(named)
     if provider.endswith(".py"):
@@ -155,7 +155,7 @@ def _provider_model(provider: Provider, name: str, settings: Settings) -> Model:
 
 
 def _is_installed(package: str) -> bool:
-    with suppress(ModuleNotFoundError):  # of the package around it
+    with suppress(ModuleNotFoundError):  # from the package around it
         return find_spec(package) is not None
     return False
 
@@ -165,13 +165,13 @@ class LateModel:
 
     def __init__(self, make: Callable[[], Model], name: str) -> None:
         self.names = (name,)
-        """The name of the model, which its price and its habits depend on."""
+        """The model's name, for its price and its habits."""
         self._make = make
         self._model: Model | None = None
         self._lock = Lock()
 
     def load(self) -> Model:
-        """Load the SDK, if that was not done. Any thread may do so."""
+        """Load the SDK, unless it is loaded. Any thread may do so."""
         with self._lock:
             if self._model is None:
                 self._model = _GuardedModel(self._make(), _in_cli_style)
@@ -196,9 +196,9 @@ def _check_key(provider: Provider, settings: Settings) -> None:
 
 
 def key_variable(settings: Settings) -> str:
-    """Return the variable with the key of the model, if the settings name one.
+    """Return the variable with the model's key, if the settings name one.
 
-    A variable in a file is for the model and the address in that file: if one of these is set
+    A variable in a file is for the model and the address in this file: if one of these is set
     elsewhere, its server does not get the key.
     """
     level = settings.origins["key_variable"].level
@@ -267,7 +267,7 @@ def is_here(host: str) -> bool:
 
 
 class _GuardedModel:
-    """A model that runs inside a guard, which translates exceptions."""
+    """A model running inside a guard, which translates exceptions."""
 
     def __init__(self, model: Model, guard: _Guard) -> None:
         self.names = model_names(model)
@@ -317,14 +317,14 @@ def _as_model_error(named: str) -> Generator[None]:
 
 @contextmanager
 def _in_cli_style() -> Generator[None]:
-    """Write the errors of a provider's model as commands do: lower case, without a full stop."""
+    """Write a provider model's errors as commands do: lower case, without a full stop."""
     try:
         yield
     except ModelError as error:
         styled = copy(error)
         styled.reason = _in_lower_case(error.reason)
         styled.args = (styled.reason,)
-        styled.hint = _in_lower_case(error.hint)  # shown by itself, not as part of the message
+        styled.hint = _in_lower_case(error.hint)  # shown by itself, not in the message
         raise styled from error
 
 
@@ -344,7 +344,7 @@ def join_hints(first: str, second: str) -> str:
 
 
 def address_of(url: str) -> tuple[str, int]:
-    """Return the host and port of a URL; ValueError if it is not an HTTP URL."""
+    """Return an HTTP URL's host and port, or raise ValueError."""
     parts, usual = urlsplit(url), {"http": 80, "https": 443}
     if not parts.hostname or parts.scheme not in usual:
         raise ValueError

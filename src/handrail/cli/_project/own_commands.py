@@ -1,6 +1,6 @@
-"""The user's own slash commands: Markdown files whose text is sent to the model.
+"""The user's own slash commands: Markdown files with text for the model.
 
-Those of a workspace need trust, with exactly their content. Those in the user's folder do not.
+A workspace's commands need trust, with exactly their content. Those in the user's folder do not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_BYTES = 100_000
 
 
 class OwnCommand(NamedTuple):
-    """A command that the user or a workspace defines."""
+    """A command defined by the user or a workspace."""
 
     name: str
     text: str
@@ -52,7 +52,7 @@ class OwnCommand(NamedTuple):
 def _split(rest: str) -> list[str]:
     try:
         return shlex.split(rest)
-    except ValueError:  # a quote that is not closed
+    except ValueError:  # an unclosed quote
         return rest.split()
 
 
@@ -71,7 +71,7 @@ def find_own_commands(workspace: Path) -> dict[str, OwnCommand]:
 
 
 def workspace_files(workspace: Path) -> list[Path]:
-    """Return the files of a workspace that define commands."""
+    """Return the workspace files defining commands."""
     folder = workspace / FOLDER
     if folder.is_symlink() or folder.parent.is_symlink():  # it could lead anywhere
         return []

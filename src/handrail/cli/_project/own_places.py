@@ -1,7 +1,7 @@
-"""The paths of handrail's own files: a model that can change them can do anything.
+"""Paths to handrail's own files: a model able to change them can do anything.
 
 Settings, rules, trust and saved runs may be inside a workspace, for example if it is the home
-folder. So may the files that are run as tools, as a model or as hooks.
+folder. So may files run as tools, as a model or as hooks.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _MAX_UNDO_SECONDS = 30 * 24 * 3600.0
 
 
 class OwnPlaces:
-    """The paths of handrail's own files, as seen from a workspace."""
+    """Paths to handrail's own files, as seen from a workspace."""
 
     def __init__(self, workspace: Path, settings: Settings) -> None:
         config = files(workspace)["user"]
         self._workspace = workspace
         self._settings = settings
         self.state = runs_folder().parent
-        """The folder of saved runs and chat history."""
+        """The folder with saved runs and chat history."""
         self._folders = (config.parent, self.state)
         linked = [config] if config.is_symlink() else []
         self._all = [*self._folders, *linked, *_sources(workspace, settings)]
@@ -50,20 +50,20 @@ class OwnPlaces:
 
     @property
     def hook_programs(self) -> list[str]:
-        """The files outside the workspace that hooks name, which they can read in the sandbox."""
+        """Files outside the workspace named by hooks, and readable for them in the sandbox."""
         lines = _hook_lines(self._workspace, self._settings)
         return [str(path) for line in lines for path in line.find_code(self._workspace).elsewhere]
 
     @property
     def skills(self) -> Path:
-        """The folder of the user's own skills."""
+        """The user's own skills folder."""
         from handrail.policy import user_home
 
         return user_home() / ".agents" / "skills"
 
     @property
     def undo_folder(self) -> Path | None:
-        """The folder of the undo log; None if it would be in the workspace."""
+        """The undo log's folder; None if it would be in the workspace."""
         if self.state.resolve().is_relative_to(self._workspace.resolve()):
             return None
         import hashlib  # slow, and most commands undo nothing
@@ -72,7 +72,7 @@ class OwnPlaces:
         return self.state / "undo" / name
 
     def drop_old_undo_folders(self) -> None:
-        """Delete the undo logs of workspaces in which nothing changed for a month."""
+        """Delete undo logs for workspaces without changes for a month."""
         oldest = time.time() - _MAX_UNDO_SECONDS
         for folder in (self.state / "undo").glob("*"):
             with suppress(OSError):  # another process may delete it, too
@@ -81,12 +81,12 @@ class OwnPlaces:
 
     @property
     def protected(self) -> list[str]:
-        """The names that calls can use for these paths; changing them always needs approval."""
+        """The names calls can use for these paths; changing them always needs approval."""
         return [name for path in self._all for name in self._names(path)]
 
     @property
     def private(self) -> list[str]:
-        """Paths in the workspace that no call can read: saved runs hold everything tools saw."""
+        """Paths in the workspace no call can read: saved runs hold everything tools saw."""
         return [name for name in self._from_workspace(self.state) if name != "."]
 
     def _names(self, path: Path) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _both(path: Path) -> Iterable[Path]:
 
 
 def _sources(workspace: Path, settings: Settings) -> Iterator[Path]:
-    """Yield the files that the settings run: Python files of tools and models, and hooks."""
+    """Yield files run by the settings: Python files with tools and models, and hooks."""
     from handrail.cli._project.sources import code_files
 
     named = {"tools": settings["tools"], "model": [settings["model"] or ""]}
@@ -133,7 +133,7 @@ def _sources(workspace: Path, settings: Settings) -> Iterator[Path]:
 
 
 def _hook_lines(workspace: Path, settings: Settings) -> Iterator[StartedLine]:
-    """Yield the lines of the hooks."""
+    """Yield the hooks' lines."""
     hooks = list(programs_of(settings["hooks"]))
     if not hooks:
         return

@@ -1,4 +1,4 @@
-"""The users of `handrail serve`: a TOML file with the token, the rules and the limits of each."""
+"""Users for `handrail serve`: a TOML file with each user's token, rules and limits."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ MIN_TOKEN_CHARS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """A user of the server."""
+    """A server's user."""
 
     name: str
     token: str = field(repr=False)
     rules: Rulebook | None = None
-    """All rules that apply, if there are some for this user only."""
+    """All applicable rules, if some are for this user only."""
     quota: CallQuota | None = None
     metrics: bool = False
     """Whether it may read the metrics, which name all servers and tools."""
 
 
 def read_principals(file: Path, kit: Kit) -> tuple[Principal, ...]:
-    """Return the users that a file names; a Halt if something in it cannot be used."""
+    """Return the users named in a file, or a Halt if something in it cannot be used."""
     try:
         whole: Any = tomllib.loads(read_file(file).decode())
         entries: Any = whole.get("principals", {})
@@ -52,7 +52,7 @@ def read_principals(file: Path, kit: Kit) -> tuple[Principal, ...]:
 
 
 class _Entry:
-    """One table of the file."""
+    """One table in the file."""
 
     def __init__(self, name: str, entry: Any, file: Path, kit: Kit) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""The MCP servers of a command: those that files name, and their approved tools.
+"""A command's MCP servers: those named in files, and their approved tools.
 
 A server starts only for a call, a test or a review. Its tools are known from the last review.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def catalogue(app: App) -> Path:
-    """Return the file of the user's own servers, the only one that commands write."""
+    """Return the file with the user's own servers, the only one commands write."""
     return _catalogue(app.workspace)
 
 
@@ -35,14 +35,14 @@ def _catalogue(workspace: Path) -> Path:
 
 
 def pins_of(app: App, *, first_use: bool = False) -> Pins:
-    """Return the approved definitions of the user."""
+    """Return the user's approved definitions."""
     from handrail.mcp import Pins
 
     return Pins(catalogue(app).parent / "mcp", first_use=first_use)
 
 
 def find_configured(app: App) -> Configured:
-    """Return the servers that files name. Problems with the files are reported."""
+    """Return the servers named in files. Problems with the files are reported."""
     from handrail.mcp import Configured, find_servers
 
     own = catalogue(app)
@@ -59,7 +59,7 @@ def find_configured(app: App) -> Configured:
 
 
 def _with_check(config: ServerConfig, workspace: Path) -> ServerConfig:
-    """Return a server that starts only if the workspace code that it runs is trusted."""
+    """Return a server that starts only if its workspace code is trusted."""
     from handrail.mcp import StdioServer
 
     server = config.server
@@ -70,7 +70,7 @@ def _with_check(config: ServerConfig, workspace: Path) -> ServerConfig:
 
 
 def line_of(server: StdioServer) -> StartedLine:
-    """Return the line that starts a server, for finding the code that it runs."""
+    """Return the line starting a server, for finding its code."""
     privileged = not server.sandbox or any(
         (server.env, server.hosts, server.readable, server.writable)
     )
@@ -84,7 +84,7 @@ def line_of(server: StdioServer) -> StartedLine:
 
 
 def started_servers(workspace: Path, *, trusted: bool) -> list[StdioServer]:
-    """Return the servers that are programs, of all files or of trusted ones."""
+    """Return servers that are programs, from all files or from trusted ones."""
     if not _may_have_servers(workspace):
         return []
     from handrail.mcp import WORKSPACE_FILES, StdioServer, find_servers
@@ -97,7 +97,7 @@ def started_servers(workspace: Path, *, trusted: bool) -> list[StdioServer]:
 
 
 def describe_rights(server: StdioServer, workspace: Path) -> str:
-    """Return what a server's workspace code can do that a command cannot; empty if nothing."""
+    """Return what a server's workspace code can do beyond a command, or ""."""
     line = line_of(server)
     code = line.find_code(workspace)
     if not line.privileged or not (code.all or code.unknown):
@@ -124,7 +124,7 @@ def _check_of(app: App) -> Callable[[Path, bytes], bool]:
 
 
 def has_servers(app: App) -> bool:
-    """Return whether there is a file that may name servers. Most workspaces have none."""
+    """Return whether a file may name servers. Most workspaces have none."""
     return _may_have_servers(app.workspace)
 
 
@@ -135,7 +135,7 @@ def _may_have_servers(workspace: Path) -> bool:
 
 
 def get_server(app: App, name: str, file: Path | None = None) -> ServerConfig:
-    """Return a server by its name, of a file or of all that apply; a Halt if there is none."""
+    """Return a server by its name, from a file or from all applicable ones, or a Halt."""
     known = (find_configured(app) if file is None else read_config(app, [file])).servers
     if name in known:
         return known[name]
@@ -145,7 +145,7 @@ def get_server(app: App, name: str, file: Path | None = None) -> ServerConfig:
 
 
 def read_config(app: App, paths: Sequence[Path]) -> Configured:
-    """Return the servers of files that the user has named. Problems with them are reported."""
+    """Return servers from files named by the user. Problems with them are reported."""
     from handrail.mcp import find_servers
 
     for path in paths:
@@ -159,7 +159,7 @@ def read_config(app: App, paths: Sequence[Path]) -> Configured:
 
 
 def live_tools(app: App, name: str) -> Toolset:
-    """Return the tools of a server, as it lists them now if they are not reviewed.
+    """Return a server's tools, as it lists them now if they are not reviewed.
 
     Only for a person, who chooses the call: a model gets reviewed tools.
     """
@@ -174,7 +174,7 @@ def live_tools(app: App, name: str) -> Toolset:
 
 
 def source_of(app: App, config: ServerConfig) -> McpSource:
-    """Return the source of a server's tools. Nothing starts."""
+    """Return the source for a server's tools. Nothing starts."""
     from handrail.mcp import McpSource
 
     return McpSource(
@@ -186,7 +186,7 @@ def source_of(app: App, config: ServerConfig) -> McpSource:
 
 
 def approved_tools(app: App) -> Toolset:
-    """Return the approved tools of all servers. A call of one starts its server."""
+    """Return all servers' approved tools. Calling one starts its server."""
     if not has_servers(app):
         return Toolset()
     pins, found = pins_of(app), Toolset()
@@ -205,7 +205,7 @@ def approved_tools(app: App) -> Toolset:
 
 
 def describe(config: ServerConfig) -> tuple[str, str]:
-    """Return the kind of a server, and how it is started or reached, in full."""
+    """Return a server's kind, and how it is started or reached, in full."""
     from handrail.mcp import HttpServer
 
     server = config.server

@@ -1,4 +1,4 @@
-"""Hooks of the settings: programs before and after calls, and when a run starts and ends.
+"""Hooks in the settings: programs before and after calls, and when a run starts and ends.
 
 They can only refuse, never allow what the rules do not.
 """
@@ -55,13 +55,13 @@ USUAL_NAMES = {
     "web_fetch": "WebFetch",
     "write": "Write",
 }
-"""The names of our tools in hooks that people have."""
+"""Our tools' names in people's hooks."""
 _NO_SANDBOX = "hooks run in the sandbox, which is not available"
 _SWITCH = "To run them with your rights, set `unsandboxed_hooks = true` in your own settings."
 _FAILED = "Not run: a hook of the settings failed. Tell the user."
 _AFTER = ("PostToolUse", "PostToolUseFailure", "SubagentStop")
 _NOTIFY_SECONDS = 5.0
-"""How long an answer waits for the programs that tell others of its question."""
+"""How long an answer waits for programs announcing its question."""
 _SUBJECTS = {
     "Notification": "notification_type",
     "PreCompact": "trigger",
@@ -69,16 +69,16 @@ _SUBJECTS = {
     "SessionStart": "source",
     "SubagentStop": "agent_type",
 }
-"""The field that a matcher is for, in events without a tool."""
+"""The field for a matcher, in events without a tool."""
 _NOT_RUN = (FailureKind.DENIED, FailureKind.PENDING)
 _MODES = {"plan": "plan", "edits": "acceptEdits", "open": "bypassPermissions"}
-"""Our modes, by the names that hooks know."""
+"""Our modes, by the names hooks know."""
 _ORIGIN = Origin("PreToolUse hook", kind="built-in")
 
 
 @dataclass
 class SettingsHooks:
-    """The hooks of the settings, for one run."""
+    """The settings' hooks, for one run."""
 
     table: Mapping[str, Sequence[Any]]
     workspace: Path
@@ -92,9 +92,9 @@ class SettingsHooks:
     unsandboxed: bool = False
     """Whether all programs run outside the sandbox."""
     is_manual: bool = False
-    """Whether the person asked for the summary that is made."""
+    """Whether the user asked for the summary being made."""
     _questions: dict[str, str] = field(default_factory=dict[str, str])
-    """What hooks ask, by the ids of the calls."""
+    """Hooks' questions, by call id."""
 
     @property
     def hooks(self) -> list[Hook]:
@@ -109,13 +109,13 @@ class SettingsHooks:
 
     @property
     def limits(self) -> CallLimits:
-        """The limits of an executor that gives all programs of a call their time."""
+        """Executor limits giving all programs for a call their time."""
         calls, usual = ("PreToolUse", *_AFTER), CallLimits()
         longest = max(sum(hook.seconds for hook in self._programs(event)) for event in calls)
         return replace(usual, hook_timeout=max(usual.hook_timeout, longest + 10.0))
 
     async def start(self, *, is_resumed: bool) -> str:
-        """Run the hooks for the start of a run. Returns text for the model."""
+        """Run the hooks for a run's start. Returns text for the model."""
         said = list[str]()
         if missing := [event for event in OTHER_EVENTS if event in self.table]:
             self.say(f"these hooks do not run, as there is no such event: {', '.join(missing)}")
@@ -125,7 +125,7 @@ class SettingsHooks:
         return "\n\n".join(filter(None, said))
 
     async def end(self, *, is_again: bool) -> str:
-        """Run the hooks for the end of a run. Returns why it must continue; empty if not."""
+        """Run the hooks for a run's end. Returns why it must continue, or ""."""
         said = [answer.objection async for answer in self._run("Stop", stop_hook_active=is_again)]
         return "\n\n".join(filter(None, said))
 
@@ -140,18 +140,18 @@ class SettingsHooks:
         return "\n\n".join(filter(None, said))
 
     async def compact(self) -> None:
-        """Run the hooks before a summary of the conversation."""
+        """Run the hooks before summarizing the conversation."""
         trigger = "manual" if self.is_manual else "auto"
         async for _ in self._run("PreCompact", trigger=trigger, custom_instructions=""):
             pass
 
     async def close(self, reason: str) -> None:
-        """Run the hooks for the end of the session."""
+        """Run the hooks for the session's end."""
         async for _ in self._run("SessionEnd", reason=reason):
             pass
 
     def request(self, approver: Approver | None) -> Approver | None:
-        """Return an approver that hooks can deny for, and that tells others of each question."""
+        """Return an approver for which hooks can deny, and which announces each question."""
         if approver is None or self.table.keys().isdisjoint(("PermissionRequest", "Notification")):
             return approver
 
@@ -189,7 +189,7 @@ class SettingsHooks:
             pass
 
     async def _before(self, call: CheckedCall) -> CheckedCall | Call | Result:
-        """Run the hooks before a call. Each gets the arguments that the one before it returned."""
+        """Run the hooks before a call. Each gets the arguments returned by the one before it."""
         self._questions.pop(call.id, None)
         given = args = json.loads(call.parsed.text)
         for hook in self._programs("PreToolUse", call.name):
@@ -243,7 +243,7 @@ class SettingsHooks:
         return list(filter(None, said))
 
     async def _run(self, event: str, tool: str = "", **about: Any) -> AsyncGenerator[HookAnswer]:
-        """Run the programs of an event, one after the other. A failing one is reported."""
+        """Run an event's programs, one after the other. A failing one is reported."""
         named = {"tool_name": _usual_name(tool)} if tool else {}
         subject = tool or str(about.get(_SUBJECTS.get(event, ""), ""))
         for hook in self._programs(event, subject):
@@ -276,7 +276,7 @@ class SettingsHooks:
         return answer
 
     def _admit(self, hook: HookProgram) -> Sandbox | None:
-        """Return the sandbox of a program; None if it runs outside. Raises HookFailed."""
+        """Return a program's sandbox, or None if it runs outside. Raises HookFailed."""
         outside = self.unsandboxed or not hook.sandboxed
         try:
             line_of(hook, self.workspace, outside=outside).check(self.workspace)
@@ -285,7 +285,7 @@ class SettingsHooks:
         return None if outside else self.sandbox()
 
     def _programs(self, event: str, subject: str = "") -> Iterator[HookProgram]:
-        """Yield the hooks of an event about a tool or something else, in order."""
+        """Yield an event's hooks about a tool or something else, in order."""
         for hook in programs_of(self.table):
             if hook.event == event and (not subject or _matches(hook.matcher, subject)):
                 yield hook
@@ -295,18 +295,18 @@ class SettingsHooks:
 
 
 def line_of(hook: HookProgram, workspace: Path, *, outside: bool) -> StartedLine:
-    """Return the line of a hook, for finding the code that it runs."""
+    """Return a hook's line, for finding its code."""
     return StartedLine(hook.command, outside, hook_variables(workspace), workspace)
 
 
 class HookPolicy:
-    """The rules, and the questions of hooks."""
+    """The rules, and the hooks' questions."""
 
     def __init__(self, rules: Policy, questions: Mapping[str, str]) -> None:
         self._rules, self._questions = rules, questions
 
     def __call__(self, checked: CheckedCall) -> Decision:
-        """Decide by the rules. If they allow a call that a hook asks about, ask."""
+        """Decide by the rules. If they allow a call a hook asks about, ask."""
         decision, question = self._rules(checked), self._questions.get(checked.id)
         if question is None or not isinstance(decision, Allow):
             return decision

@@ -1,8 +1,8 @@
 """Loads tools and models from a Python file, or by name from a file or a module.
 
-Code that an option or the user's settings name runs without a check. Code that the workspace's
-settings name runs only if the user has trusted exactly that code. The same holds for everything
-that it imports from the workspace.
+Code named by an option or the user's settings runs without a check. Code named by the workspace's
+settings runs only if the user has trusted exactly this code. The same holds for all its imports
+from the workspace.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _SOURCES = "use coding, FILE.py, FILE.py:NAME or MODULE:NAME"
 
 
 class NoModule(Halt):
-    """A source names a module that does not exist."""
+    """A source names a missing module."""
 
 
 def load_tools(source: str, workspace: Path, origin: SettingOrigin) -> Toolset:
-    """Return the tools that a source names: FILE.py, FILE.py:NAME or MODULE:NAME."""
+    """Return a source's tools: FILE.py, FILE.py:NAME or MODULE:NAME."""
     if not source:
         raise Halt("an empty string is not a source of tools", code="tools", hint=_SOURCES)
     loaded = load_source(source, workspace, origin)
@@ -50,7 +50,7 @@ def load_tools(source: str, workspace: Path, origin: SettingOrigin) -> Toolset:
 
 
 def load_source(source: str, workspace: Path, origin: SettingOrigin) -> Any:
-    """Return the object that a source names: a module, or something in one."""
+    """Return a source's object: a module, or something in one."""
     if in_file := _FILE.fullmatch(source):
         where, name = in_file["file"], in_file["name"]
         loaded: Any = _file(where, workspace, origin)
@@ -63,10 +63,10 @@ def load_source(source: str, workspace: Path, origin: SettingOrigin) -> Any:
 
 
 def code_files(source: str, workspace: Path) -> list[Path]:
-    """Return the files of a workspace whose code a source would run, by its name alone."""
+    """Return the workspace files whose code a source would run, by its name alone."""
     try:
         return [file for file in _candidate_files(source, workspace) if file.is_file()]
-    except (OSError, RuntimeError):  # not a valid file name, or a home that does not exist
+    except (OSError, RuntimeError):  # not a valid file name, or a missing home
         return []
 
 
@@ -136,7 +136,7 @@ def _execute_file(path: Path, content: bytes) -> ModuleType:
 
 
 def _import_path(folder: Path) -> None:
-    """Add a folder to the import path, last, so that it shadows no installed module."""
+    """Add a folder to the import path, last, shadowing no installed module."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 
@@ -168,7 +168,7 @@ def _run_foreign(load: Callable[[], _T], what: str, hint: str) -> _T:
 
 
 def _public(module: ModuleType) -> list[Any]:
-    """Return the public tools and toolsets of a module, including imported ones."""
+    """Return a module's public tools and toolsets, including imported ones."""
     values = [value for name, value in vars(module).items() if not name.startswith("_")]
     return [value for value in values if isinstance(value, Tool | Toolset | Registry)]
 

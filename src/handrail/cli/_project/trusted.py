@@ -1,4 +1,4 @@
-"""Which files of a workspace its user trusts; checked for everything that is read from there."""
+"""Which workspace files the user trusts; checked for everything read from there."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 def make_trust_check(workspace: Path) -> IsTrusted:
     """Return a function that checks whether a path with this content is trusted.
 
-    Paths are relative to the workspace. Each check reads the trust file, so that revoked trust
-    takes effect at once.
+    Paths are relative to the workspace. Each check reads the trust file, so revoked trust takes
+    effect at once.
     """
     trust = trust_of(workspace)
     return lambda path, content: trust.has(workspace / path, digest(content))
 
 
 def trust_of(workspace: Path) -> Trust:
-    """Return the trust store of the user."""
+    """Return the user's trust store."""
     return Trust(cast("Path", RulePaths.of(workspace).trust))  # always set here

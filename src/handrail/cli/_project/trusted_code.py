@@ -1,4 +1,4 @@
-"""Runs a workspace's code only if its user has trusted exactly that content."""
+"""Runs a workspace's code only if its user has trusted exactly this content."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FixedSourceLoader(SourceFileLoader):
 
 
 def read_trusted(path: Path, workspace: Path) -> bytes:
-    """Return the content of a code file; a Halt if the user has not trusted it."""
+    """Return a code file's content, or a Halt if the user has not trusted it."""
     try:
         content = read_file(path)
     except OSError as error:
@@ -57,7 +57,7 @@ def guard(workspace: Path, folder: Path) -> None:
 
 
 class _TrustFinder:
-    """Finds modules of the guarded folders, before any other finder."""
+    """Finds modules in the guarded folders, before any other finder."""
 
     def __init__(self) -> None:
         self.folders: dict[Path, Path] = {}
@@ -66,7 +66,7 @@ class _TrustFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a trusted module; None if the module is not in a guarded folder."""
+        """Return a trusted module's spec, or None if it is not in a guarded folder."""
         spec = PathFinder.find_spec(name, path, target)
         workspace = self._workspace_of(spec.origin) if spec is not None else None
         if spec is None or spec.origin is None or workspace is None:
@@ -94,7 +94,7 @@ class _TrustFinder:
 
 @cache
 def _package_folders() -> tuple[Path, ...]:
-    """Return the folders of this interpreter's packages, which may be inside a workspace."""
+    """Return the folders with this interpreter's packages, which may be inside a workspace."""
     usual = {"stdlib", "platstdlib", "purelib", "platlib"}
     named = [path for name, path in sysconfig.get_paths().items() if name in usual]
     named += [site.getusersitepackages(), str(Path(handrail.__file__).parent)]

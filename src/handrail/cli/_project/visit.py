@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def visit(source: McpSource) -> None:
-    """Connect once. The source then knows what the server lists. A Halt if that fails."""
+    """Connect once. The source then knows the server's lists. A Halt if this fails."""
     try:
         async with Registry().connect(source):
             pass

@@ -1,7 +1,7 @@
-"""Workspace code that handrail itself starts, for hooks and MCP servers.
+"""Workspace code started by handrail itself, for hooks and MCP servers.
 
 Such code needs trust, with exactly its content. A program outside the sandbox, or with a secret,
-must not run code that a sandboxed command could change.
+must not run code changeable by a sandboxed command.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Commands can write there, and trust is in the sources.
 
 
 class UntrustedCode(HandrailError):
-    """A line runs workspace code that is not trusted. The message says which, and what to do."""
+    """A line runs untrusted workspace code. The message says which, and what to do."""
 
 
 class StartedLine(NamedTuple):
-    """A shell line that handrail starts."""
+    """A shell line started by handrail."""
 
     text: str
     privileged: bool
@@ -38,10 +38,10 @@ class StartedLine(NamedTuple):
     variables: Mapping[str, str]
     folder: Path
     installed: bool = False
-    """Whether an installed program that is not known runs no workspace code."""
+    """Whether an unknown installed program runs no workspace code."""
 
     def find_code(self, workspace: Path) -> CodeFiles:
-        """Return the workspace files that it runs."""
+        """Return the workspace files it runs."""
         return find_code_files(
             self.text,
             workspace,
@@ -51,16 +51,16 @@ class StartedLine(NamedTuple):
         )
 
     def find_pinned(self, workspace: Path) -> tuple[Path, ...]:
-        """Return the files and folders that need trust, and that commands must not change.
+        """Return the files and folders that need trust, and which commands must not change.
 
-        In the sandbox, these are the files that it names. Task files such as package.json must
-        stay writable for commands: there, a program can do no more than a command.
+        In the sandbox, these are the files it names. Task files such as package.json must stay
+        writable for commands: there, a program can do no more than a command.
         """
         code = self.find_code(workspace)
         return code.all if self.privileged else code.named
 
     def check(self, workspace: Path) -> None:
-        """Raise UntrustedCode unless all workspace code that it runs is trusted."""
+        """Raise UntrustedCode unless all its workspace code is trusted."""
         code = self.find_code(workspace)
         if self.privileged and code.unknown:
             raise UntrustedCode(
@@ -75,13 +75,13 @@ class StartedLine(NamedTuple):
                 )
 
     def prepare(self, workspace: Path) -> Mapping[str, str]:
-        """Check it, and return variables that it must start with. Raises UntrustedCode."""
+        """Check it, and return variables it must start with. Raises UntrustedCode."""
         self.check(workspace)
         return SOURCES_ONLY if self.privileged and self.find_code(workspace).all else {}
 
 
 def read_code(path: Path) -> bytes:
-    """Return the content that trust in a file or folder is tied to; UntrustedCode if unreadable."""
+    """Return the content trust in a file or folder is tied to; UntrustedCode if unreadable."""
     try:
         return _list_folder(path) if path.is_dir() else read_file(path)
     except OSError as error:
@@ -89,7 +89,7 @@ def read_code(path: Path) -> bytes:
 
 
 def _list_folder(folder: Path) -> bytes:
-    """Return a list of a folder's files and links with their digests."""
+    """Return a list with a folder's files and links and their digests."""
     lines = sorted(_lines(folder))
     return "".join(f"{line}\n" for line in lines).encode(errors="surrogateescape")
 

@@ -42,7 +42,7 @@ class RuleFinding(NamedTuple):
 
 @dataclass(frozen=True)
 class OwnedRuleFile:
-    """A rule file, and the level of its rules."""
+    """A rule file, and its rules' level."""
 
     name: Literal["managed", "user", "remembered", "project"]
     level: Level
@@ -76,7 +76,7 @@ def rule_files(places: RulePaths) -> list[OwnedRuleFile]:
 
 
 def read_rules(path: Path) -> str:
-    """Return the text of a file that the user named; a Halt if it cannot be read."""
+    """Return the text in a file named by the user, or a Halt if it cannot be read."""
     try:
         return read_file(path).decode()
     except OSError as error:
@@ -117,7 +117,7 @@ def _problem_finding(problem: RuleProblem, path: str) -> RuleFinding:
 
 
 def check_text(text: str, path: str) -> tuple[list[RuleFinding], RuleFile]:
-    """Return the problems with a text of rules, and the rules that can be read."""
+    """Return the problems in a rule text, and the readable rules."""
     try:
         return list(_findings_in(text, path)), parse(text, file=path, level=Level.USER, check=False)
     except InvalidRule:
@@ -150,7 +150,7 @@ def _example_findings(rule: Rule, path: str) -> Iterator[RuleFinding]:
 
 
 def unreachable_rules(book: Rulebook, specs: Sequence[Spec]) -> Iterator[RuleFinding]:
-    """Yield the rules that can never decide a call, except built-in ones."""
+    """Yield rules that can never decide a call, except built-in ones."""
     for found in book.unreachable_rules(specs):
         origin = found.rule.origin
         if found.rule.level is not Level.BUILT_IN:

@@ -52,7 +52,7 @@ class ModeOrigin(NamedTuple):
 
 @dataclass(frozen=True)
 class ActiveMode:
-    """The mode that applies, the mode that was requested, and the limit on it."""
+    """The effective mode, the requested mode, and its limit."""
 
     mode: str
     means: str
@@ -75,7 +75,7 @@ class ActiveMode:
 
 
 def active_mode(kit: Kit) -> ActiveMode:
-    """Return the mode that applies now."""
+    """Return the effective mode."""
     origins = [
         (file, origin_in_file)
         for file in rule_files(kit.places)
@@ -86,7 +86,7 @@ def active_mode(kit: Kit) -> ActiveMode:
     value, origin = kit.app.settings["mode"], kit.app.settings.origins["mode"]
     if value is not None:
         wanted = ModeOrigin(value, origin.level, origin.where)
-    else:  # the strictest mode of all rule files
+    else:  # the strictest mode in all rule files
         wanted = min(
             below, key=lambda origin: Mode.of(origin.mode), default=ModeOrigin("ask", "default")
         )
@@ -105,7 +105,7 @@ def describe_mode(book: Rulebook) -> str:
 
 
 def _mode_in(file: OwnedRuleFile) -> ModeOrigin | None:
-    """Return the mode that a rule file sets, unless the file is ignored."""
+    """Return a rule file's mode, unless the file is ignored."""
     text = file.text()
     try:
         mode = parse(text or "", file=str(file.path), level=file.level, check=False).mode
@@ -123,7 +123,7 @@ def _is_ignored(book: Rulebook) -> bool:
 
 
 def store_mode(file: Path, mode: str) -> None:
-    """Set the mode in the user's settings. The rest of the file is unchanged, byte for byte."""
+    """Set the mode in the user's settings. The file's rest is unchanged, byte for byte."""
     real = file.resolve()  # if the file is a link, it stays one
     with hold_lock(real):
         _store_mode(file, real, mode)
@@ -150,7 +150,7 @@ def _store_mode(file: Path, real: Path, mode: str) -> None:
 
 
 def _change_mode(before: str, table: dict[str, Any], mode: str) -> str | None:
-    """Return the text with another mode and no other difference; None if that is not possible."""
+    """Return the text with another mode and no other difference, or None if impossible."""
     new = f'mode = "{mode}"'
     drafts = [
         f"{before[: match.start()]}{match[1]}{new.removeprefix('mode = ')}{before[match.end() :]}"

@@ -1,4 +1,4 @@
-"""The fewest rules that save approval requests, and how many they save."""
+"""The fewest rules for skipping approval requests, and how many they save."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RuleProposals(NamedTuple):
 
 
 def propose_rules(calls: Sequence[Recorded], rules: Rulebook, places: RulePaths) -> RuleProposals:
-    """Propose rules so that these calls need no approval, and add them to the rulebook."""
+    """Propose rules after which these calls need no approval, and add them to the rulebook."""
     requests = [pending for call in calls if (pending := _pending(call, rules)) is not None]
     texts = tuple(
         proposal.rule for proposal in RememberedApprovals(rules, places).propose_all(requests)

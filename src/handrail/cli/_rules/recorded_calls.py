@@ -1,4 +1,4 @@
-"""Recorded calls to decide again: from a run's journal, or from a file of JSON lines."""
+"""Recorded calls to decide again: from a run's journal, or from a file with JSON lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SkippedCall:
 
 
 def read_calls(source: str, workspace: Path) -> list[WrittenCall]:
-    """Return the calls of a file, of stdin, or of a saved run."""
+    """Return the calls in a file, in stdin, or in a saved run."""
     path = workspace / source
     if source == "-":
         return list(_calls_in(_lines(sys.stdin.read(), "standard input")))

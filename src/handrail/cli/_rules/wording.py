@@ -14,7 +14,7 @@ from handrail.cli._base.printable import one_line
 from handrail.policy import Level, Rule
 
 NAMING = ("tools", "tags", "effects", "access", "command", "flags", "operands", "args")
-"""The keys of a rule that decide which calls it matches."""
+"""A rule's keys for choosing its calls."""
 LEVELS: Mapping[Level, str] = {
     Level.BUILT_IN: "built in",
     Level.MANAGED: "managed",
@@ -41,13 +41,13 @@ def describe_rule(rule: Rule) -> dict[str, Any]:
 
 
 def rule_conditions(rule: Rule) -> dict[str, Any]:
-    """Return the conditions of a rule, by the keys in its file."""
+    """Return a rule's conditions, by the keys in its file."""
     written = tomllib.loads(rule.text)["rule"][0]
     return {key: _plain(written[key]) for key in NAMING if key in written}
 
 
 def _plain(value: Any) -> Any:
-    """Convert a TOML value to JSON; values that JSON does not have become strings."""
+    """Convert a TOML value to JSON; values unknown to JSON become strings."""
     if is_table(value):
         return {key: _plain(part) for key, part in value.items()}
     if is_list(value):
@@ -58,7 +58,7 @@ def _plain(value: Any) -> Any:
 
 
 def in_words(names: Mapping[str, Any]) -> str:
-    """Return the conditions of a rule on one line."""
+    """Return a rule's conditions on one line."""
     return "; ".join(f"{key} {_words(value)}" for key, value in names.items())
 
 

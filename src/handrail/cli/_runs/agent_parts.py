@@ -1,4 +1,4 @@
-"""The parts of the agent of a run: its tools, system prompt, limits and saved answers."""
+"""The parts of a run's agent: its tools, system prompt, limits and saved answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def all_tools(kit: Kit, explorer: Explorer, ask: AnswerQuestion | None) -> Toolset:
-    """Return all tools of a run: those of the settings, of skills, and of a coding agent."""
+    """Return all a run's tools: from the settings, from skills, and from a coding agent."""
     settings = kit.app.settings
     try:
         tools = Toolset(*kit.tools, *kit.skills.tools)
@@ -45,7 +45,7 @@ def all_tools(kit: Kit, explorer: Explorer, ask: AnswerQuestion | None) -> Tools
 
 
 def tools_to_replay(kit: Kit) -> Toolset:
-    """Return all tools that a run can have had. Nothing runs them."""
+    """Return all tools a run can have had. Nothing runs them."""
     return all_tools(kit, partial(Agent, "none"), _no_answer)
 
 
@@ -68,7 +68,7 @@ def make_system_prompt(
 
 
 def read_trusted_instructions(kit: Kit) -> str:
-    """Return the text of the trusted instruction files, and say what is ignored."""
+    """Return the trusted instruction files' text, and report ignored ones."""
     workspace = kit.app.workspace
     instructions = read_instructions(workspace, trusted=make_trust_check(workspace))
     for notice in (*instructions.notices, *kit.skills.notices):
@@ -81,12 +81,12 @@ def _format_notice(notice: Notice) -> str:
         return f"{notice.path}: {notice.message}"
     return (
         f"ignoring {notice.path}: not trusted, or changed since you trusted it; "
-        f"review it with `handrail trust {notice.path}`"
+        f"review it with `handrail trust {notice.path}`, or /trust in a chat"
     )
 
 
 def limits_of(settings: Settings) -> Limits:
-    """Return the limits of a run."""
+    """Return a run's limits."""
     return Limits(
         turns=settings["max_turns"],
         calls=settings["max_calls"],

@@ -47,7 +47,7 @@ def answer(
 
 
 def find_user() -> str:
-    """Return the name of the user who answers, or their number if the system has no name."""
+    """Return the answering user's name, or their number if the system has no name."""
     return next((user.pw_name for user in pwd.getpwall() if user.pw_uid == os.getuid()), "") or str(
         os.getuid()
     )
@@ -71,7 +71,7 @@ def check_answerable(question: Pending) -> None:
 
 
 def read_values(chosen: Sequence[Pending], values: Sequence[str]) -> dict[str, str]:
-    """Return an approval, or the values of a form; a Halt if they do not fit."""
+    """Return an approval, or a form's values, or a Halt if they do not fit."""
     forms = [question for question in chosen if question.kind == "form"]
     if not forms and not values:
         return {"answer": "allow"}
@@ -100,7 +100,7 @@ _ONE_FORM = "a call that asks for values is answered alone"
 
 
 def select_pending(saved: StoredRun, wanted: Sequence[str]) -> list[Pending]:
-    """Return the selected approval requests, by the id of the call or of the request."""
+    """Return the selected approval requests, by the call's or the request's id."""
     asked = [question for question in saved.pending() if question.kind != "waiting"]
     if not asked:
         raise Halt(
@@ -127,7 +127,7 @@ def _unclear(asked: Iterable[Pending], name: str, *, several: bool) -> Halt:
 
 
 def check_selection(wanted: Sequence[str], saved: StoredRun, *, every: bool) -> Sequence[str]:
-    """Return the calls that the command line names; an error unless it names some or all."""
+    """Return the calls named on the command line; an error unless it names some or all."""
     if bool(wanted) == every:
         asked = (one.call.id for one in saved.pending() if one.kind != "waiting")
         waiting = ", ".join(asked)

@@ -14,7 +14,7 @@ from handrail.runs import AnswerOutcome, Claimant, RunStore
 
 
 def read_given(given: Mapping[str, str]) -> tuple[Answer, Claimant]:
-    """Return an answer of the command line, and who gives it."""
+    """Return a command line's answer, and who gives it."""
     answer: Answer
     match given["answer"]:
         case "allow":
@@ -27,7 +27,7 @@ def read_given(given: Mapping[str, str]) -> tuple[Answer, Claimant]:
 
 
 def find_groups() -> tuple[str, ...]:
-    """Return the names of the groups of the user who answers."""
+    """Return the answering user's group names."""
     names: list[str] = []
     for number in os.getgroups():
         with suppress(KeyError):
@@ -38,14 +38,14 @@ def find_groups() -> tuple[str, ...]:
 def answer_all(
     store: RunStore, pending: Sequence[Pending], given: Mapping[str, str]
 ) -> list[AnswerOutcome]:
-    """Give the same answer to several requests of a run; a Halt if one is not used."""
+    """Give the same answer to several requests in a run, or a Halt if one is not used."""
     answer, claimant = read_given(given)
     outcomes = [(one.run_id, store.answer_now(one.id, answer, by=claimant)) for one in pending]
     return [check_outcome(outcome, run) for run, outcome in outcomes]
 
 
 def check_outcome(outcome: AnswerOutcome, run: str) -> AnswerOutcome:
-    """Return the outcome of an answer; a Halt if it was not used."""
+    """Return an answer's outcome, or a Halt if it was not used."""
     if not outcome.used:
         code = "busy" if outcome.status == "busy" else "refused"
         raise Halt(outcome.text, code=code, hint=f"see `handrail runs show {run}`")

@@ -1,4 +1,4 @@
-"""The calls that were denied in a run, and the rule that would allow each."""
+"""A run's denied calls, and the rule allowing each."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from handrail.permissions import Origin, Pending
 from handrail.runs.lines import LineFields, event_lines
 
 MAX_ARGS_CHARS = 200
-"""Characters of a call's arguments to show."""
+"""Characters shown from a call's arguments."""
 
 Cause: TypeAlias = Literal["asked", "mode", "rule", "answer", "refused"]
 """No one was available to approve it; the mode denies it; a rule denies it; the user denied it; or
 the tool refused it."""
 NO_APPROVER = Origin("no approver", kind="built-in")
-"""Marks the answer to a call that no one was available to approve."""
+"""Marks the answer when no one was available to approve a call."""
 _APPROVE_IT = "no rule can allow it; to approve it yourself, pass `--on-denied suspend`"
 _KINDS: Mapping[str, Literal["mode", "built-in"]] = {"mode": "mode", "built-in": "built-in"}
 _NO_APPROVER = (
@@ -41,7 +41,7 @@ class Denial:
     args: str
     cause: Cause
     why: str
-    """The unanswered approval request, or the reason that the model got."""
+    """The unanswered approval request, or the reason given to the model."""
     origin: Origin | None
     allow: Proposal | None = None
     """The rule that would have allowed it."""
@@ -92,7 +92,7 @@ class Denial:
 
 @dataclass(slots=True)
 class _CallNotes:
-    """The state of a call, as far as the journal has been read."""
+    """A call's state, as far as the journal has been read."""
 
     place: int
     tool: str
@@ -109,9 +109,9 @@ class _CallNotes:
 
 
 class Denials:
-    """The calls that were denied since the last prompt, in this process or an earlier one.
+    """Calls denied since the last prompt, in this process or an earlier one.
 
-    They are read from the journal. Calls that need approval are denied here.
+    They are read from the journal. Calls needing approval are denied here.
     """
 
     def __init__(
@@ -121,25 +121,25 @@ class Denials:
         self._kit = kit
         self._calls: dict[str, _CallNotes] = {}
         self._rules: dict[str, Proposal | None] = {}
-        """Rules that would allow the calls denied here, by the id of the call."""
+        """Rules that would allow the calls denied here, by call id."""
         self._undeclared: dict[str, str] = {}
-        """What to declare for calls denied here that no rule can allow, by the id of the call."""
+        """What to declare for calls denied here that no rule can allow, by call id."""
         self._all: dict[tuple[str, str, str], tuple[int, Denial]] = {}
-        """Each with the position of its first call."""
+        """Each with its first call's position."""
         for line in journal:
             self._take(line)
         if new_prompt:
             self._all.clear()
 
     def __iter__(self) -> Iterator[Denial]:
-        """Iterate in the order of the calls."""
+        """Iterate in call order."""
         return (denial for _, denial in sorted(self._all.values(), key=itemgetter(0)))
 
     def __len__(self) -> int:
         return len(self._all)
 
     async def refuse(self, pending: Pending) -> Deny:
-        """Deny a call that needs approval, and note the rule that would allow it; an approver."""
+        """Deny a call needing approval, and note the rule that would allow it; an approver."""
         proposals = self._kit.memory.propose(pending)
         readable = (
             proposal
@@ -155,7 +155,7 @@ class Denials:
         return Deny(_NO_APPROVER.format(pending.question), NO_APPROVER)
 
     def on_event(self, event: Event) -> None:
-        """Note an event of the executor."""
+        """Note an executor event."""
         for line in event_lines(event):
             self._take(line)
 
@@ -196,7 +196,7 @@ class Denials:
 
 
 def _follow(call: _CallNotes, line: LineFields) -> None:
-    """Note the next step of a call."""
+    """Note a call's next step."""
     match line:
         case {"event": "decided", **fields}:
             call.tool, call.args = str(fields.get("tool", call.tool)), _args(fields, call)
@@ -227,7 +227,7 @@ def _origin(value: Any) -> Origin | None:
 
 
 def _cause(call: _CallNotes, text: str) -> tuple[Cause, str]:
-    """Return the cause of a denial, and the text to show for it."""
+    """Return a denial's cause, and the text to show for it."""
     origin = call.origin
     if call.denied:
         is_mode = origin is not None and origin.kind == "mode"
@@ -240,7 +240,7 @@ def _cause(call: _CallNotes, text: str) -> tuple[Cause, str]:
 
 
 def _is_readable(rule: str) -> bool:
-    """Return whether a rule has no hidden characters, so that it is safe to suggest."""
+    """Return whether a rule has no hidden characters, and is safe to suggest."""
     shown = make_printable(rule)
     return not (shown.hidden or shown.mixed or shown.too_long)
 

@@ -43,17 +43,17 @@ class DurableSavedRun:
 
     @property
     def head(self) -> RunHead:
-        """The end of its chain, and its summary."""
+        """Its chain's end, and its summary."""
         return self.journal.head(self.id) or RunHead(self.id)
 
     @property
     def about(self) -> dict[str, Any]:
-        """The summary of the run, checked."""
+        """The run's summary, checked."""
         return check_about(self.id, self.head)
 
     @property
     def standing(self) -> Standing:
-        """The status of the run, and why it ended."""
+        """The run's status, and why it ended."""
         return standing_of(self.about)
 
     @property
@@ -66,7 +66,7 @@ class DurableSavedRun:
         return [as_fields(entry) for entry in self.journal.read(self.id, kinds=EVENTS)]
 
     def state(self) -> RunState:
-        """Return the messages of a run that has ended."""
+        """Return an ended run's messages."""
         state = self._act(lambda runs: runs.get(self.id)).state
         if state is None:
             hint = f"see its events with `handrail runs show {self.id}`"
@@ -74,14 +74,14 @@ class DurableSavedRun:
         return state
 
     def pending(self) -> Sequence[Pending]:
-        """Return the calls that wait for a person."""
+        """Return the calls waiting for a person."""
         requests = self.journal.requests(run=self.id)
         return [one.pending for one in requests if one.answer is None]
 
     def answer(
         self, pending: Sequence[Pending], given: Mapping[str, str]
     ) -> Sequence[AnswerOutcome]:
-        """Give the same answer to some of the pending calls."""
+        """Give the same answer to some pending calls."""
         return answer_all(self.journal, pending, given)
 
     def cancel(self) -> None:
@@ -89,12 +89,12 @@ class DurableSavedRun:
         self._act(lambda runs: runs.cancel(self.id))
 
     def fork(self, turn: int | None, text: str | None) -> tuple[str, int]:
-        """Start another run from a turn. Return its id and the number of the turn."""
+        """Start another run from a turn. Return its id and the turn's number."""
         new = self._act(lambda runs: runs.fork(self.id, turn=turn, text=text))
         return new, int(DurableSavedRun(self.journal, new).head.summary["forked_at"])
 
     def requeue(self) -> None:
-        """Let a worker continue a run that failed."""
+        """Let a worker continue a failed run."""
         self._act(lambda runs: runs.resume(self.id))
 
     def remove(self) -> None:

@@ -48,9 +48,9 @@ _LIMIT_OPTIONS: Mapping[str, str] = {
     "tokens": "--max-total-tokens",
     "seconds": "--max-seconds",
 }
-"""The option that raises each limit."""
+"""The option for raising each limit."""
 _HANDLER_SECONDS = 0.2
-"""Seconds that a signal handler waits for the journal."""
+"""Seconds a signal handler waits for the journal."""
 
 
 class Face(Protocol):
@@ -61,19 +61,19 @@ class Face(Protocol):
         ...
 
     def know(self, state: RunState, window: int | None) -> None:
-        """Take the state to continue from, and the size of the context if it is known."""
+        """Take the state to continue from, and the context size if known."""
         ...
 
     def watch(self, event: RunEvent) -> None:
-        """Show an event of the agent."""
+        """Show an agent event."""
         ...
 
     def on_wait(self, wait: RetryWait) -> None:
-        """Show that the model is asked again after a while."""
+        """Show a delayed retry with the model."""
         ...
 
     def on_event(self, event: Event) -> None:
-        """Show an event of the executor."""
+        """Show an executor event."""
         ...
 
     def end(self, document: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ class Face(Protocol):
         ...
 
     async def tick(self) -> None:
-        """Draw the time that passes, until it is cancelled."""
+        """Draw elapsed time until cancelled."""
         ...
 
 
@@ -102,7 +102,7 @@ class Task:
 
 
 def on_denied(default: OnDenied) -> Callable[[Any], Any]:
-    """Return the option for calls that need approval."""
+    """Return the option for calls needing approval."""
     return click.option(
         "--on-denied",
         type=click.Choice(["fail", "continue", "suspend"]),
@@ -203,12 +203,12 @@ class _HeadlessRun:
         return Exit(report_error(halt, as_json=self._app.output != "text"))
 
     def note_interruption(self) -> None:
-        """Save that the run was interrupted; everything else is saved already.
+        """Save the run's interruption; everything else is saved already.
 
         This may run in a signal handler, while this thread uses the journal: open another one.
         """
         saved = open_run(self._saved.id, open_journal(_HANDLER_SECONDS))
-        with suppress(JournalError):  # without it, a run that no process holds was interrupted
+        with suppress(JournalError):  # without it, a run held by no process was interrupted
             if saved.about["status"] == "running":
                 saved.put_standing(INTERRUPTED)
 
@@ -219,7 +219,7 @@ class _HeadlessRun:
         return self._report_end(done)
 
     def _give_up(self) -> RunResult:
-        """Save and return the end of a run that has no result."""
+        """Save and return the end for a run without a result."""
         state = self._saved.state()
         if self.signals.exits:
             done = RunResult("interrupted", state)

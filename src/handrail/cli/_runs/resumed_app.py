@@ -1,4 +1,4 @@
-"""The App of a run that is resumed: its workspace, and the options of its first command."""
+"""A resumed run's App: its workspace, and its first command's options."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from handrail.cli._runs.stores import StoredRun
 
 
 def app_to_resume(app: App, saved: StoredRun) -> App:
-    """Return the App to resume a saved run: its workspace, and the options of its first command.
+    """Return the App to resume a saved run: its workspace, and its first command's options.
 
-    A durable run has neither. Options of the current command line win. Other settings are read from
+    A durable run has neither. Options on the current command line win. Other settings are read from
     the files again.
     """
     about = saved.about
@@ -30,5 +30,5 @@ def app_to_resume(app: App, saved: StoredRun) -> App:
 
 
 def flag_settings(settings: Settings) -> list[str]:
-    """Return the settings that the command line gave."""
+    """Return settings given on the command line."""
     return [name for name, origin in settings.origins.items() if origin.level == "flag"]

@@ -1,4 +1,4 @@
-"""Saved runs: runs of the journal in the state folder, which any process can read and resume."""
+"""Saved runs: journal runs in the state folder, which any process can read and resume."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:  # listing runs and completing their ids does not need the age
 
 VERSION = 2
 MAX_PROMPT_CHARS = 200
-"""Characters of a prompt to keep for a list of runs."""
+"""Prompt characters kept for a run list."""
 CANCEL = "cancel"
-"""The kind of lines that ask the process that works on a run to stop."""
+"""The line kind asking a run's process to stop."""
 BUSY_SECONDS = 5.0
-"""Seconds to wait for another process that is writing."""
+"""Seconds to wait for another writing process."""
 WHY_CANCELLED = "cancelled by the user"
 CANCEL_SECONDS = 10.0
-"""Seconds that a process has to stop."""
+"""Seconds for a process to stop."""
 _POLL_SECONDS = 0.05
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 _TEXTS = ("workspace", "prompt", "began", "why")
@@ -66,7 +66,7 @@ class Readable(Protocol):
 
     @property
     def standing(self) -> Standing:
-        """The status of the run, and why it ended."""
+        """The run's status, and why it ended."""
         ...
 
 
@@ -75,19 +75,19 @@ R = TypeVar("R", bound=Readable)
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
-    """A run of the journal, for commands: its errors are Halts."""
+    """A journal run, for commands: its errors are Halts."""
 
     record: RunRecord
     journal: RunStore
 
     @property
     def id(self) -> str:
-        """The id of the run: when it began, and a few random characters."""
+        """The run's id: when it began, and a few random characters."""
         return self.record.id
 
     @property
     def about(self) -> dict[str, Any]:
-        """The summary of a run: the workspace, the first prompt, the settings, how it ended.
+        """A run's summary: the workspace, the first prompt, the settings, how it ended.
 
         If it is invalid, a Halt.
         """
@@ -95,17 +95,17 @@ class SavedRun:
 
     @property
     def head(self) -> RunHead:
-        """The end of its chain, and its summary."""
+        """Its chain's end, and its summary."""
         return self.record.head
 
     @property
     def standing(self) -> Standing:
-        """The status of the run. A running run without a process was interrupted."""
+        """The run's status. A running run without a process was interrupted."""
         standing = standing_of(self.about)
         return INTERRUPTED if standing == RUNNING and not self.busy else standing
 
     def put_standing(self, standing: Standing, why: str = "") -> None:
-        """Record how the run ended, or that it is running again."""
+        """Record how the run ended, or its return to running."""
         ended = None if standing == RUNNING else now()
         self.record.set_status(**standing._asdict(), why=why, ended=ended)
 
@@ -125,7 +125,7 @@ class SavedRun:
         return self.record.lines()
 
     def pending(self) -> Sequence[Pending]:
-        """Return the calls that wait."""
+        """Return the waiting calls."""
         return self.state().pending
 
     @property
@@ -136,13 +136,13 @@ class SavedRun:
     def answer(
         self, pending: Sequence[Pending], given: Mapping[str, str]
     ) -> Sequence[AnswerOutcome]:
-        """Give the same answer to some of the pending calls. They run when the run is resumed."""
+        """Give the same answer to some pending calls. They run when the run is resumed."""
         from handrail.cli._runs.claims import answer_all
 
         return answer_all(self.journal, pending, given)
 
     def cancel(self) -> None:
-        """Cancel the run. A process that works on it stops its tools and ends."""
+        """Cancel the run. A process working on it stops its tools and ends."""
         try:
             with self.hold():
                 self.put_standing(CANCELLED, WHY_CANCELLED)
@@ -152,14 +152,14 @@ class SavedRun:
                 raise
 
     def _is_released(self, seconds: float) -> bool:
-        """Wait until no process holds the run. Returns whether that happened."""
+        """Wait until no process holds the run. Returns whether this happened."""
         until = time.monotonic() + seconds
         while self.busy and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
         return not self.busy
 
     def fork(self, turn: int | None, text: str | None) -> tuple[str, int]:
-        """Start another run from a turn. Return its id and the number of the turn."""
+        """Start another run from a turn. Return its id and the turn's number."""
         from handrail.runs.states import CannotFork, fork_state
 
         about = self.about
@@ -212,7 +212,7 @@ class SavedRun:
 
 
 def check_about(run: str, head: RunHead) -> dict[str, Any]:
-    """Return the summary of a run; a Halt if it is invalid."""
+    """Return a run's summary, or a Halt if it is invalid."""
     bare: dict[str, Any] = {
         "handrail": VERSION,
         "workspace": "",
@@ -237,7 +237,7 @@ def check_about(run: str, head: RunHead) -> dict[str, Any]:
 
 
 def standing_of(about: Mapping[str, Any]) -> Standing:
-    """Return the status in a summary that was checked."""
+    """Return the status in a checked summary."""
     return Standing(about["status"], about["reason"])
 
 
@@ -250,7 +250,7 @@ def _unreadable(run: str, why: str) -> Halt:
 
 
 def _check(about: Mapping[str, Any]) -> None:
-    """Raise a TypeError if a field of a summary is invalid."""
+    """Raise a TypeError if a summary's field is invalid."""
     for name in _TEXTS:
         if not isinstance(about[name], str):
             raise TypeError(f"{name} must be a string")
@@ -289,17 +289,17 @@ def now() -> str:
 
 
 def open_journal(busy_seconds: float = BUSY_SECONDS) -> RunStore:
-    """Return the journal of this user's runs."""
+    """Return the journal with this user's runs."""
     return open_runs(runs_folder() / "journal.db", busy_seconds=busy_seconds)
 
 
 def open_run(run: str, journal: RunStore) -> SavedRun:
-    """Return a run of a journal."""
+    """Return a journal's run."""
     return SavedRun(RunRecord(journal, run), journal)
 
 
 def make_id() -> str:
-    """Return the id of a new run. Ids sort by time."""
+    """Return a new run's id. Ids sort by time."""
     moment = datetime.now(UTC)  # with microseconds
     return f"{moment:%Y%m%d-%H%M%S}-{moment.microsecond:05x}{secrets.token_hex(1)[0]}"
 
@@ -352,7 +352,7 @@ def list_runs(*, status: str = "", limit: int | None = None) -> list[SavedRun]:
 
 
 def readable_runs(runs: Iterable[R], say: Callable[[str], None]) -> list[R]:
-    """Return the runs that can be read, and report why the others cannot."""
+    """Return the readable runs, and report why the others cannot be read."""
     readable: list[R] = []
     for run in runs:
         try:
@@ -365,13 +365,13 @@ def readable_runs(runs: Iterable[R], say: Callable[[str], None]) -> list[R]:
 
 
 def find_run(wanted: str) -> SavedRun:
-    """Return a run by its id, by the unique start of its id, or as ``last``."""
+    """Return a run by its id, by a unique start of its id, or as ``last``."""
     journal = open_journal()
     return open_run(find_head(journal, wanted).run, journal)
 
 
 def find_head(journal: RunStore, wanted: str) -> RunHead:
-    """Return the run of a journal with this id or unique start of its id, or the last one."""
+    """Return a journal's run with this id or unique start of its id, or the last one."""
     if wanted == "last":
         matches = journal.runs(limit=1)
     else:
@@ -390,7 +390,7 @@ def find_head(journal: RunStore, wanted: str) -> RunHead:
 
 
 def run_ids(_context: click.Context, _option: click.Parameter, start: str) -> list[str]:
-    """Return the ids of saved runs that start with a text, the newest first; for completion."""
+    """Return saved run ids starting with a text, the newest first; for completion."""
     try:
         return [head.run for head in open_journal().runs(prefix=start)]
     except JournalError:

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from handrail.mcp.gateway import CallMetrics, RulesByPrincipal, Upstreams
 
 FIRST_LIST_SECONDS = 5.0
-"""How long a client over stdio waits for servers that nothing is known of."""
+"""How long a client over stdio waits for unknown servers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """The tools that a command serves, and their users."""
+    """A command's served tools, and their users."""
 
     kit: Kit
     configs: Sequence[Path] = ()
-    """The files that name the servers of a gateway."""
+    """Files naming a gateway's servers."""
     principals: Sequence[Principal] = ()
     keys: Sequence[bytes] = ()
     """Protect open questions; several processes share them."""
@@ -49,7 +49,7 @@ class Served:
 
     @cached_property
     def upstreams(self) -> Upstreams | None:
-        """The servers of a gateway; None if only tools of this machine are served."""
+        """A gateway's servers, or None if only this machine's tools are served."""
         if not self.configs:
             return None
         from handrail.mcp.gateway import Upstreams
@@ -85,7 +85,7 @@ class Served:
 
     @cached_property
     def executor(self) -> Executor:
-        """Decides and runs the calls of all clients."""
+        """Decides and runs all clients' calls."""
         tools = self.kit.tools if self.upstreams is None else self.upstreams.registry
         hooks = self.kit.make_hooks(self.saved.id)
         return Executor(
@@ -101,7 +101,7 @@ class Served:
 
     @cached_property
     def _rules(self) -> RulesByPrincipal | None:
-        """The rules of each principal; None if all have the same."""
+        """Each principal's rules; None if all have the same."""
         own = {one.name: one.rules for one in self.principals if one.rules is not None}
         if not own:
             return None
@@ -111,7 +111,7 @@ class Served:
 
     @cached_property
     def metrics(self) -> CallMetrics:
-        """Counts the calls, for those who may read that over HTTP."""
+        """Counts the calls, for those allowed to read it over HTTP."""
         from handrail.mcp.gateway import CallMetrics
 
         return CallMetrics()
@@ -154,7 +154,7 @@ class Served:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Connect to the servers of a gateway, and write the journal, until the block ends."""
+        """Connect to a gateway's servers, and write the journal, until the block ends."""
         with self.saved.hold():
             try:
                 async with self.executor, self.audit.writing(), self._connected():

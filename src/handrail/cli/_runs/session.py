@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from handrail.tools import AnswerQuestion
 
 OnExecutorEvent: TypeAlias = Callable[[Event], None]
-"""Gets each event of the executor shortly after it happened. It must not block."""
+"""Gets each executor event shortly after it happened. It must not block."""
 
 OnWait: TypeAlias = Callable[[RetryWait], None]
 APPROVAL_SECONDS = 7 * 24 * 3600.0
@@ -69,7 +69,7 @@ MAX_CONTINUED = 5
 
 
 class Session:
-    """A saved run that is open. Created by ``open_session``."""
+    """An open saved run. Created by ``open_session``."""
 
     def __init__(
         self,
@@ -86,18 +86,18 @@ class Session:
         self.model = model
         """The model; it can be replaced between turns."""
         self.window: int | None = None
-        """Tokens that the model's context holds, if that is known."""
+        """The model's context size in tokens, if known."""
         self.executor = executor
         self.system: SystemPrompt
         """Writes the system prompt. Set by ``open_session``."""
         self.instructions = read_trusted_instructions(kit)
-        """The text of the instruction files that are trusted."""
+        """The trusted instruction files' text."""
         self.ends_by = "other"
         """Why the session ends, for hooks."""
         self.hooks = hooks
-        """The hooks of the settings."""
+        """The settings' hooks."""
         self.on_wait: OnWait | None = None
-        """Shows that the model is asked again, and when."""
+        """Shows when the model is asked again."""
         self._continued = 0
         """How often a hook has continued the run."""
         self._watch: OnEvent | None = None
@@ -118,7 +118,7 @@ class Session:
         self.system.read_again()
 
     async def admit(self, *prompt: str | Content) -> list[str | Content]:
-        """Return a prompt with what hooks add to it; a Halt if one of them refuses it."""
+        """Return a prompt with additions by hooks, or a Halt if one refuses it."""
         texts = [part if isinstance(part, str) else getattr(part, "text", "") for part in prompt]
         if not prompt:
             return []
@@ -126,7 +126,7 @@ class Session:
         return [*filter(None, [added]), *prompt]
 
     async def admit_first(self) -> None:
-        """Check the prompt that a run was saved with, as ``admit`` does."""
+        """Check a run's saved prompt, as ``admit`` does."""
         if not self.state.messages:
             inbox = [Prompt.of(*await self.admit(*one.parts)) for one in self.state.inbox]
             self.state = self.state._replace(inbox=tuple(inbox))
@@ -145,7 +145,7 @@ class Session:
         self._watch = watch
         if prompt:
             message = Prompt.of(*prompt)
-            if not self.saved.head.summary.get("prompt"):  # a chat that began without one
+            if not self.saved.head.summary.get("prompt"):  # a chat begun without one
                 said = [part.text for part in message.parts if isinstance(part, Text)]
                 self.saved.record.set_status(prompt=said[-1][:MAX_PROMPT_CHARS] if said else "")
             self.state = self.state._replace(inbox=(*self.state.inbox, message))
@@ -173,11 +173,11 @@ class Session:
 
     @property
     def offered(self) -> Toolset:
-        """The tools that the model can use now."""
+        """The tools the model can use now."""
         return choose_tools(self.executor.tools, self.model, self.kit.rules)
 
     def explore(self, tools: Toolset, *, system: str) -> Agent[Any]:
-        """Return a sub-agent with some of the tools. Its calls are checked and recorded, too."""
+        """Return a sub-agent with some tools. Its calls are checked and recorded, too."""
         names = [tool.spec.name for tool in tools]
         tries = self.kit.app.settings["model_tries"]
         model = retry_patiently(self.model, tries=tries, on_wait=self._note_wait)
@@ -203,7 +203,7 @@ class Session:
         self.saved.record.keep(self.state)
 
     async def compact(self) -> int:
-        """Let the model summarize the conversation. Return how many messages that replaces."""
+        """Let the model summarize the conversation. Return how many messages this replaces."""
         before = self.state.shortened.start
         self.current = run = self._agent().resume(self.state)
         self.hooks.is_manual = True
@@ -248,7 +248,7 @@ class Session:
         return why
 
     async def answers(self, approver: Approver) -> dict[str, Answer]:
-        """Return answers to the pending calls: saved ones, then those of an approver."""
+        """Return answers to the pending calls: saved ones, then an approver's."""
         waiting = {pending.id for pending in self.state.pending}
         stored = self.saved.record.answers
         given = {name: read_stored_answer(stored[name]) for name in stored.keys() & waiting}
@@ -278,14 +278,14 @@ class Session:
         self._stopping = value
 
     def interrupt(self) -> None:
-        """Stop the run in progress, and everything that would follow."""
+        """Stop the run in progress, and everything after it."""
         self._stopping = True
         self._asking.cancel()
         if self.current is not None:
             self.current.interrupt()
 
     def _note_failure(self, run: Run[Any], error: BaseException) -> None:
-        """Save the state of a run that an exception ended."""
+        """Save a run's state after an exception."""
         with suppress(JournalError, ValueError):  # then the last saved state stays
             self.saved.record.keep(run.state)
             self.state = run.state

@@ -1,4 +1,4 @@
-"""The runs that commands see: those of this user, or those in a database."""
+"""Runs visible to commands: this user's, or those in a database."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ StoredRun: TypeAlias = "SavedRun | DurableSavedRun"
 
 
 class InboxCall(NamedTuple):
-    """A call that waits, and the answer that it has."""
+    """A waiting call, and its answer."""
 
     run: StoredRun
     pending: Pending
@@ -37,7 +37,7 @@ class InboxCall(NamedTuple):
 
 
 def open_store(app: App) -> CommandRuns:
-    """Return the runs in `--database`, in the setting `database`, or those of this user."""
+    """Return the runs in `--database`, in the setting `database`, or this user's."""
     address = app.settings["database"]
     if not address:
         return CommandRuns(app, open_journal())
@@ -72,14 +72,14 @@ def load_codec(app: App) -> Codec | None:
 
 
 class CommandRuns:
-    """Runs in one place. A command continues some of them, and workers the others."""
+    """Runs in one place. A command continues some, and workers the others."""
 
     def __init__(self, app: App, store: RunStore) -> None:
         self._app = app
         self.journal = store
 
     def find(self, wanted: str) -> StoredRun:
-        """Return a run by its id, by the unique start of its id, or as ``last``."""
+        """Return a run by its id, by a unique start of its id, or as ``last``."""
         return self._open(find_head(self.journal, wanted))
 
     def _open(self, head: RunHead) -> StoredRun:
@@ -92,7 +92,7 @@ class CommandRuns:
     def list(
         self, limit: int | None = None, *, status: str = "", reason: str = ""
     ) -> Sequence[StoredRun]:
-        """Return runs, the newest first: of a status, and that ended for a reason."""
+        """Return runs, the newest first: with a status, and a reason for their end."""
         if not (status or reason):
             return [self._open(head) for head in self.journal.runs(limit=limit)]
         heads = self.journal.runs(status=status, reason=reason)
@@ -102,7 +102,7 @@ class CommandRuns:
         return [run for run in runs if _matches(run, status, reason)][:limit]
 
     def inbox(self, limit: int) -> Sequence[InboxCall]:
-        """Return calls that wait, the most urgent first."""
+        """Return waiting calls, the most urgent first."""
         requests = self.journal.requests(limit=limit)
         names = dict.fromkeys(one.run for one in requests)
         heads = [self.journal.head(name) or RunHead(name) for name in names]

@@ -1,4 +1,4 @@
-"""The output of a run while it is in progress: text, calls, results and its end."""
+"""A run's output while in progress: text, calls, results and its end."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from handrail.runs.lines import usage
 from handrail.runs.statuses import Standing
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, and characters that change the text direction; not newlines and tabs."""
+"""Control characters, and characters changing the text direction; not newlines and tabs."""
 _MAX_RESULT_CHARS = 100
 FORMAT = 1
-"""The version of the document: it changes if a field goes away or means something else."""
+"""The document's version: it changes if a field is removed or changes meaning."""
 
 
 class RunPrinter:
@@ -43,16 +43,16 @@ class RunPrinter:
         self._data = data
         self._names: dict[str, str] = {}
         self._streamed = ""
-        """The text of the current reply that was printed as it came."""
+        """The current reply's text printed on arrival."""
         self._replies = 0
 
     def begin(self, run_id: str) -> None:
-        """Print the id of the run."""
+        """Print the run's id."""
         self._line(lambda: {"type": "run", "id": run_id})
         self._app.say(f"run {run_id}")
 
     def know(self, state: RunState, window: int | None) -> None:  # noqa: ARG002  for a face
-        """Read the names of earlier calls."""
+        """Read earlier calls' names."""
         for message in state.messages:
             if isinstance(message, Reply):
                 self._names |= {call.id: call.name for call in message.calls}
@@ -81,14 +81,14 @@ class RunPrinter:
         return {"call_id": call_id, "tool": self._names.get(call_id, "")}
 
     def on_wait(self, wait: RetryWait) -> None:
-        """Say that the model is asked again after a while."""
+        """Report a delayed retry with the model."""
         about = {"kind": wait.error.kind, "message": wait.error.reason}
         when = {"seconds": round(wait.seconds, 3), "try": wait.number, "tries": wait.tries}
         self._line(lambda: {"type": "wait", **about, **when})
         self._app.say(describe_retry(wait, wait.seconds))
 
     def _restart(self, event: Restart) -> None:
-        """Say that the text so far is void."""
+        """Report the text so far as void."""
         if self._app.output == "text" and self._streamed:
             self._data.text()
         self._streamed = ""
@@ -147,10 +147,10 @@ class RunPrinter:
 
 
 def cost_of(state: RunState, model: Model) -> float | None:
-    """Return what a run cost in US dollars; None if that is not known."""
+    """Return a run's cost in US dollars, or None if unknown."""
     replies = [message for message in state.messages if isinstance(message, Reply)]
     named = {reply.model for reply in replies if reply.usage.total}
-    if len(named) > 1:  # the tokens of each are not known
+    if len(named) > 1:  # each one's tokens are unknown
         return None
     found = (cost(state.usage, name) for name in (*named, *model_names(model)))
     money = next((one for one in found if one is not None), None)
@@ -166,7 +166,7 @@ def end_document(
     denials: list[dict[str, Any]],
     money: float | None,
 ) -> dict[str, Any]:
-    """Return the end of a run as a JSON document."""
+    """Return a run's end as a JSON document."""
     texts = (message.text for message in reversed(state.messages) if isinstance(message, Reply))
     return {
         "format": FORMAT,
@@ -205,7 +205,7 @@ def _result(result: Result, name: str) -> dict[str, Any]:
 
 
 def _files(result: Result) -> list[dict[str, Any]]:
-    """Return the images and files of a result, without what they contain."""
+    """Return a result's images and files, without their content."""
     return [
         {
             "name": part.name if isinstance(part, File) else "image",

@@ -21,16 +21,16 @@ StyledText: TypeAlias = tuple[str, Style]
 _MAX_NAME_CELLS = 16
 _MAX_MODEL_CHARS = 28
 _MAX_WORD_CELLS = 40
-"""The longest word that is left out whole. A longer one is data, and its start says something."""
+"""The longest word left out whole. A longer one is data, and its start says something."""
 _TIME = 8
 _OUTCOME = 12
-"""Columns of a name, a duration and an outcome."""
+"""Columns for a name, a duration and an outcome."""
 _MIN_BAR_CELLS = 6
 _INDENT = 7
 
 
 class _Marks(NamedTuple):
-    """The characters of bars."""
+    """Bar characters."""
 
     running: str
     waiting: str
@@ -56,7 +56,7 @@ _STYLES: Mapping[Phase, Style] = {
 def timeline(
     journal: Iterable[Any], width: int, *, ascii_only: bool = False, full: bool = False
 ) -> list[str]:
-    """Return a journal as lines of at most ``width`` columns. Any journal is accepted."""
+    """Return a journal as lines with at most ``width`` columns. Any journal is accepted."""
     lines = pieces(journal, width, ascii_only=ascii_only, full=full)
     return ["".join(text for text, _ in line).rstrip() for line in lines]
 
@@ -64,14 +64,14 @@ def timeline(
 def pieces(
     journal: Iterable[Any], width: int, *, ascii_only: bool = False, full: bool = False
 ) -> list[list[StyledText]]:
-    """Return the lines of the timeline, with styles."""
+    """Return the timeline's lines, with styles."""
     turns = read_history(journal)
     page = _TimelinePage(max(1, width), _ASCII if ascii_only else _UNICODE, full)
     return list(page.lines(turns))
 
 
 def one_line(text: str, width: int, *, ascii_only: bool = False) -> str:
-    """Return untrusted text on one line of at most ``width`` columns."""
+    """Return untrusted text on one line with at most ``width`` columns."""
     page = _TimelinePage(max(1, width), _ASCII if ascii_only else _UNICODE, full=False)
     return page.cut(page.name(" ".join(text.split())), page.width)[0]
 
@@ -118,7 +118,7 @@ class _TimelinePage:
         return "  ".join(part for part in parts if part)
 
     def _end_of(self, model: str) -> str:
-        """Return a model's name, which ends a path: the start of a long one is left out."""
+        """Return a model's name, which ends a path: a long one's start is left out."""
         room = _MAX_MODEL_CHARS - len(self.marks.more)
         return model if len(model) <= _MAX_MODEL_CHARS else self.marks.more + model[-room:]
 
@@ -170,7 +170,7 @@ class _TimelinePage:
     def _notes(
         self, call: CallHistory, names: Mapping[str, CallHistory]
     ) -> Iterator[list[StyledText]]:
-        """Yield the details of a call, shown below its bar."""
+        """Yield a call's details, shown below its bar."""
         for text, style in self._details(call, names):
             if text:
                 yield from self._text(" " * _INDENT, text, style)
@@ -200,7 +200,7 @@ class _TimelinePage:
             yield [(legend, "dim")]
 
     def _text(self, margin: str, text: str, style: Style = "") -> Iterator[list[StyledText]]:
-        """Yield the first line of a text; with ``full``, all of it."""
+        """Yield a text's first line, or everything with ``full``."""
         room = self.width - len(margin)
         if room < 1:
             return
@@ -214,7 +214,7 @@ class _TimelinePage:
                 yield [(margin, ""), self.cut(part, room, style)]
 
     def _safe(self, text: str) -> str:
-        """Return untrusted text that is safe to print on this terminal."""
+        """Return untrusted text, safe to print on this terminal."""
         shown = make_printable(text, prose=True).text
         if self.marks is _ASCII:
             shown = shown.encode("ascii", "backslashreplace").decode()
@@ -237,7 +237,7 @@ class _TimelinePage:
 
 
 def _fold(line: str, room: int) -> Iterator[str]:
-    """Yield a line in parts that fit, broken between words where a word fits."""
+    """Yield a line in fitting parts, broken between words where a word fits."""
     while max_cells(line) > room:
         start = next(broken(line, room))
         at = f"{start}{line[len(start)]}".rfind(" ")
@@ -249,7 +249,7 @@ def _fold(line: str, room: int) -> Iterator[str]:
 
 
 def _drop_part(text: str, start: str, room: int) -> str:
-    """Return the start of a text without the word that it cuts, unless that is a long one."""
+    """Return a text's start without the word it cuts, unless it is a long one."""
     at = start.rfind(" ")
     word = text[at + 1 :].partition(" ")[0]
     if not start[: max(at, 0)].strip() or max_cells(word) > min(room, _MAX_WORD_CELLS):
@@ -258,7 +258,7 @@ def _drop_part(text: str, start: str, room: int) -> str:
 
 
 def _args(args: Any) -> str:
-    """Return arguments as ``name=value`` pairs; text that is not a JSON object unchanged."""
+    """Return arguments as ``name=value`` pairs, or unchanged text that is not a JSON object."""
     if isinstance(args, str):
         given, args = args, _read(args)
         if not isinstance(args, Mapping):

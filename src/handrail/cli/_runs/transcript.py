@@ -15,7 +15,7 @@ _FENCE = re.compile("`{3,}")
 
 
 def write_transcript(run_id: str, about: Mapping[str, Any], state: RunState) -> str:
-    """Return the transcript of a run."""
+    """Return a run's transcript."""
     head = [f"# Run {run_id}", f"- Folder: {about['workspace']}\n- Began: {about['began']}"]
     blocks = [block for message in state.transcript() for block in _blocks(message)]
     return "\n\n".join([*head, *blocks]) + "\n"
@@ -45,6 +45,6 @@ def _format_args(args: Any) -> str:
 
 
 def _fenced(text: str, language: str) -> str:
-    """Return text in a fence that is longer than every fence in it."""
+    """Return text in a fence longer than every fence in it."""
     ticks = "`" * (max(map(len, _FENCE.findall(text)), default=2) + 1)
     return f"{ticks}{language}\n{text}\n{ticks}"

@@ -1,4 +1,4 @@
-"""Runs a command that the person types in a chat, with the tool and the sandbox of the model."""
+"""Runs a command typed in a chat, with the model's tool and sandbox."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TYPED = Ask("You typed this command.")
 
 
 async def run_typed(kit: Kit, command: str, on_event: Callable[[Event], None]) -> Result:
-    """Run a command in the sandbox, as one that the person has approved. Rules can deny it."""
+    """Run a command in the sandbox, like one approved by the user. Rules can deny it."""
     bash = kit.tools.find("bash")
     if bash is None:
         hint = "run `handrail doctor` to see why"

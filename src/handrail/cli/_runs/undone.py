@@ -1,4 +1,4 @@
-"""The result of an undo as text."""
+"""An undo's result as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_COMMAND_CHARS = 200
 
 
 def undo_lines(report: UndoReport) -> Iterator[str]:
-    """Yield what was undone, then the paths that were and were not restored."""
+    """Yield what was undone, then the restored paths and the others."""
     yield f"undid {_describe(report)}"
     named = () if report.entry.command else report.entry.paths
     yield from _row("restored", (path for path in report.restored if path not in named))
@@ -36,7 +36,7 @@ def _describe(report: UndoReport) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return names with commas; the number of those after the first ones."""
+    """Return names with commas, or a count after the first ones."""
     more = [f"and {len(names) - _MAX_NAMED:,} more"] if len(names) > _MAX_NAMED else []
     return ", ".join([*map(one_line, names[:_MAX_NAMED]), *more])
 

@@ -1,1 +1,1 @@
-"""Draws Markdown, calls and status in a terminal, as rows of text in roles."""
+"""Draws Markdown, calls and status in a terminal, as text rows with roles."""

@@ -1,4 +1,4 @@
-"""Lines of Markdown and what each starts. A line and the text before it decide."""
+"""Classify Markdown lines by the block they open, given the text before them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _RULE = re.compile(r" {0,3}(?:(?:\* *){3,}|(?:- *){3,}|(?:_ *){3,})")
 _ITEM = re.compile(r"( *+)([-*+]|\d{1,9}[.)])(?: ++(.*)|)")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+) *")
 _UNSETTLED = re.compile(r"[-=*_ ]*")
-"""The beginning of a line that may become a rule."""
+"""The beginning of a possible rule line."""
 INDENT = "    "
-"""Starts a line of code that is not in a list."""
+"""Starts a code line outside a list."""
 _MIN_SETTLED_CHARS = 16
 """Characters after which it is known what a line starts."""
 
 
 class Quoted(NamedTuple):
-    """A line and the number of quotes that it is in."""
+    """A line and its number of quotes."""
 
     depth: int
     text: str
 
 
 class Fence(NamedTuple):
-    """The start of a block of code."""
+    """A code block's start."""
 
     indent: int
     marks: str
@@ -40,7 +40,7 @@ class Fence(NamedTuple):
 
 
 class Item(NamedTuple):
-    """The start of an item of a list."""
+    """A list item's start."""
 
     indent: int
     mark: str
@@ -56,23 +56,23 @@ def split_quotes(line: str, most: int = 20) -> Quoted:
 
 
 def read_fence(line: str) -> Fence | None:
-    """Return the start of a block of code, if the line is one."""
+    """Return a code block's start, if the line is one."""
     found = _FENCE.fullmatch(line)
     return None if found is None else Fence(len(found[1]), found[2], found[3].strip())
 
 
 def read_heading(line: str) -> str | None:
-    """Return the text of a heading, if the line is one."""
+    """Return a heading's text, if the line is one."""
     found = _HEADING.fullmatch(line)
     if found is None:
         return None
     text = (found[2] or "").rstrip(" \t")
-    stem = text.rstrip("#")  # what closes a heading is no part of it
+    stem = text.rstrip("#")  # a heading's closing signs are no part of it
     return stem.rstrip(" \t") if stem.endswith((" ", "\t")) else text
 
 
 def read_item(line: str) -> Item | None:
-    """Return the start of an item, if the line is one."""
+    """Return an item's start, if the line is one."""
     found = _ITEM.fullmatch(line)
     return None if found is None else Item(len(found[1]), found[2], found[3] or "")
 
@@ -88,7 +88,7 @@ def is_underline(line: str) -> bool:
 
 
 def continues_paragraph(line: str) -> bool:
-    """Return whether a line is part of a paragraph if it comes after another line of it."""
+    """Return whether a line continues a paragraph after another line."""
     text = line.strip(" ")
     if not text or text[0] in ">|":
         return False
@@ -97,7 +97,7 @@ def continues_paragraph(line: str) -> bool:
 
 
 def is_prose(line: str) -> bool:
-    """Return whether the beginning of a line is sure to start a paragraph or an item."""
+    """Return whether a line's beginning is sure to start a paragraph or an item."""
     text = line.lstrip(" ")
     if len(text) <= _MIN_SETTLED_CHARS or line.startswith(INDENT) or _UNSETTLED.fullmatch(text):
         return False

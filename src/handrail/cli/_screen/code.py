@@ -1,4 +1,4 @@
-"""Colors code, line by line as it streams in, with the state that a line leaves to the next."""
+"""Colors code, line by line as it streams in, with the state each line leaves to the next."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import NamedTuple
 from handrail.cli._screen.rows import Span
 
 _MAX_COLORED_ROWS = 400
-"""Rows of a block that are colored."""
+"""Colored rows in a block."""
 _MAX_COLORED_CHARS = 2_000
-"""Longest line that is colored."""
+"""Longest colored line."""
 
 
 class _Language(NamedTuple):
     words: str
     note: str = "#"
-    """What starts a comment to the end of the line, as a pattern."""
+    """Pattern for the start of a comment to the line's end."""
     long: tuple[tuple[str, str, str], ...] = ()
     """Parts that can continue over lines: how it starts, how it ends, and its role."""
     defines: str = "def class function fn func struct enum interface trait type"
     runs: bool = False
-    """Whether the first word of a line is a program."""
+    """Whether a line's first word is a program."""
 
 
 _PYTHON = _Language(
@@ -80,7 +80,7 @@ _LANGUAGES = {name: family for family, (names, _) in _FAMILIES.items() for name 
 
 
 def is_known(language: str) -> bool:
-    """Return whether code in this language is colored, so that its name need not be shown."""
+    """Return whether this language is colored, so its name need not be shown."""
     return not language or language.lower() in _LANGUAGES
 
 
@@ -104,12 +104,12 @@ def _words(family: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 class Highlighter:
-    """Colors the lines of one block of code."""
+    """Colors the lines in one code block."""
 
     def __init__(self, language: str) -> None:
         self._family = _LANGUAGES.get(language.lower(), "text")
         self._open: tuple[str, str] | None = None
-        """How a comment or text of an earlier line ends, and its role."""
+        """How a comment or text from an earlier line ends, and its role."""
         self._rows = 0
 
     def color(self, line: str) -> tuple[Span, ...]:
@@ -151,7 +151,7 @@ class Highlighter:
         return _FAMILIES[self._family][1]
 
     def _close(self, line: str, start: int, search: int) -> tuple[int, Span]:
-        """Return where an open comment or text ends in a line, and what of it is here."""
+        """Return where an open comment or text ends in a line, and its part here."""
         end, role = self._open or ("", "")
         found = line.find(end, search)
         until = len(line) if found < 0 else found + len(end)

@@ -1,7 +1,7 @@
 """Emphasis, code and links within a paragraph. The only module that imports markdown-it-py.
 
-HTML stays as it was written, a link shows its address, and every character is made printable after
-the parser, which decodes entities.
+HTML stays unchanged, a link shows its address, and every character is made printable after the
+parser, which decodes entities.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _parser() -> MarkdownIt:
 
 @lru_cache(maxsize=1024)
 def read_words(source: str, role: str = "text") -> tuple[Word, ...]:
-    """Return the words of a paragraph, with what emphasizes them as roles."""
+    """Return a paragraph's words, with their emphasis as roles."""
     if _PLAIN.fullmatch(source):
         return tuple([(Span(printable(word), role),) for word in source.split()])
     tokens: list[Token] = []
@@ -41,7 +41,7 @@ def read_words(source: str, role: str = "text") -> tuple[Word, ...]:
 
 
 def _read_spans(tokens: Sequence[Token], role: str) -> Iterator[Span | None]:
-    """Yield the text with its spaces, and None for a line break that the author wants."""
+    """Yield the text with its spaces, and None for an intended line break."""
     links: list[tuple[str, str, list[str]]] = []
     strong = 0
     for token in tokens:

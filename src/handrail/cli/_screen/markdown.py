@@ -1,8 +1,8 @@
 """Draws Markdown as it streams in.
 
-A row is settled when nothing that may follow can change it; settled rows are printed once. They
-depend on the text alone and not on the pieces that it came in. A block settles with its last line,
-code line by line, and a long paragraph sentence by sentence.
+A row is settled when no later text can change it; settled rows are printed once. They depend on the
+text alone and not on its fragments. A block settles with its last line, code line by line, and a
+long paragraph sentence by sentence.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from handrail.cli._screen.rows import (
 from handrail.cli._screen.table import draw_table, is_delimiter
 
 _SETTLED_ROWS = 5
-"""Rows of a paragraph after which it settles sentence by sentence."""
+"""Paragraph rows after which it settles sentence by sentence."""
 _MAX_TABLE_LINES = 60
-"""Lines of a table that are aligned together. After them, its header is repeated."""
+"""Table lines aligned together. After them, its header is repeated."""
 _MAX_EMPTY_ROWS = 2
-"""Empty rows of code in a row, so that they push nothing off the screen."""
+"""Consecutive empty rows in code: more would push text off the screen."""
 _MIN_WIDTH = 20
 _QUOTE = Span("│ ", "muted")
 _GOES_ON = Span("┊ ", "muted")
@@ -70,31 +70,31 @@ class Markdown:
         self._prose = min(self._width, MAX_PROSE_COLUMNS)
         self._flow = Flow(self._prose)
         self._held = ""
-        """The beginning of a line that is not known to be of a paragraph."""
+        """A line's beginning, not known to be a paragraph."""
         self._absorbed = False
-        """Whether the beginning of the current line is in ``_source``."""
+        """Whether the current line's beginning is in ``_source``."""
         self._source = ""
-        """What was not drawn of the open paragraph."""
+        """The open paragraph's undrawn text."""
         self._kind = ""
         """The open block: paragraph or table; empty if there is none."""
         self._cut = False
         """Whether some of the open paragraph was drawn."""
         self._last = ""
-        """The kind of the block before."""
+        """The previous block's kind."""
         self._gap = False
         """Whether an empty line was read since the last block."""
         self._depth = 0
-        """The number of quotes around the current line."""
+        """Quotes around the current line."""
         self._items: tuple[_ListItem, ...] = ()
-        """The items of lists around the current line."""
+        """List items around the current line."""
         self._lines: list[str] = []
-        """The lines of the open table."""
+        """The open table's lines."""
         self._fence: Fence | None = None
         self._colors = Highlighter("")
         self._empty_rows = 0
 
     def feed(self, text: str) -> list[Row]:
-        """Add a piece, and return the rows that are settled now."""
+        """Add a fragment, and return the rows settled now."""
         first, *others = text.split("\n")
         rows = list(self._extend(first))
         for piece in others:
@@ -103,12 +103,12 @@ class Markdown:
         return rows
 
     def end(self) -> list[Row]:
-        """Return all rows that are left."""
+        """Return all remaining rows."""
         last = [*self._complete()] if self._held or self._absorbed else []
         return [*last, *self._close()]
 
     def tail(self) -> list[Row]:
-        """Return the rows that are not settled, as if the text ended here."""
+        """Return the unsettled rows, as if the text ended here."""
         if not self._held and not self._kind:
             return []
         ending, colors = Markdown(self._width), copy.copy(self._colors)
@@ -230,7 +230,7 @@ class Markdown:
         yield from self._settle()
 
     def _settle(self) -> Iterator[Row]:
-        """Draw the sentences of a long paragraph that are complete."""
+        """Draw a long paragraph's complete sentences."""
         limit = _SETTLED_ROWS * self._prose
         while len(self._source) > limit:
             sentence = _SENTENCE_END.search(self._source, limit)
@@ -253,7 +253,7 @@ class Markdown:
             yield from self._flow.end()
 
     def _paragraph(self, source: str, margin: Row, role: str) -> Iterator[Row]:
-        """Draw a paragraph that is complete."""
+        """Draw a complete paragraph."""
         self._flow.begin(margin, margin)
         yield from self._flow.put(read_words(source, role))
         yield from self._flow.end()

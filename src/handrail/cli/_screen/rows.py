@@ -1,4 +1,4 @@
-"""Rows of a screen: text in roles, safe to print, broken between words."""
+"""Screen rows: text in roles, safe to print, broken between words."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from handrail.approvals import make_printable
 from handrail.cli._base.columns import max_cells
 
 GUTTER = "  "
-"""Starts each row of a model's text, so that none of them looks like a row of handrail's."""
+"""Starts each row in a model's text: none looks like a row by handrail."""
 MAX_PROSE_COLUMNS = 100
 _MAX_SENT_ROWS = 10
-"""Rows to show of a message."""
+"""Rows shown from a message."""
 _MIN_ROOM = 8
 """The fewest columns for a word behind a margin. A deeper margin is cut."""
 _PIECES = re.compile(r".{1,200}[^\x00-\xff]{0,20}", re.DOTALL)
@@ -32,7 +32,7 @@ class Span(NamedTuple):
 
 Row: TypeAlias = tuple[Span, ...]
 Word: TypeAlias = tuple[Span, ...]
-"""Text without a space. Parts of it can have different roles."""
+"""Text without a space. Its parts can have different roles."""
 BREAK: Word = ()
 """Ends a row, wherever it is among words."""
 
@@ -49,7 +49,7 @@ _BLANKS = re.compile("( +)")
 
 
 def safe_line(text: str) -> str:
-    """Return a line of outside text that is safe to print, with its spaces."""
+    """Return an outside line made safe to print, with its spaces."""
     return "".join(
         piece if piece.startswith(" ") else printable(piece)
         for piece in _BLANKS.split(text.replace("\t", "    "))
@@ -57,12 +57,12 @@ def safe_line(text: str) -> str:
 
 
 def plain(row: Row) -> str:
-    """Return the text of a row."""
+    """Return a row's text."""
     return "".join([span.text for span in row])
 
 
 def width_of(spans: Iterable[Span]) -> int:
-    """Return the most columns that spans can take."""
+    """Return the most columns spans can take."""
     return sum([max_cells(span.text) for span in spans])
 
 
@@ -78,7 +78,7 @@ def _word_width(word: Word) -> int:
 
 
 class Flow:
-    """Fills rows with words. No row is wider than the limit, and no word that fits is split."""
+    """Fills rows with words. No row is wider than the limit, and no fitting word is split."""
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -89,13 +89,13 @@ class Flow:
         """Whether the current row has no word yet."""
 
     def copy(self) -> Flow:
-        """Return another one that has come as far."""
+        """Return a copy in the same state."""
         other = Flow(self._width)
         vars(other).update(vars(self), _row=list(self._row))
         return other
 
     def begin(self, first: Row, hang: Row) -> None:
-        """Start a row with this margin; rows that continue it have the other one."""
+        """Start a row with this margin; rows continuing it have the other one."""
         self._hang = hang
         self._start(first)
 
@@ -138,7 +138,7 @@ class Flow:
                     self._empty = False
 
     def _split(self, span: Span) -> Iterator[Span | None]:
-        """Yield the parts of a word that is longer than a row, with None for each new row."""
+        """Yield the parts of a word longer than a row, with None for each new row."""
         text = span.text
         while text:
             at = count_fitting(text, self._width - self._column)
@@ -159,7 +159,7 @@ class Flow:
 
 
 def count_fitting(text: str, width: int) -> int:
-    """Return how many characters of a safe text fit in a width."""
+    """Return how many characters in a safe text fit in a width."""
     if len(text) * 2 <= width:
         return len(text)
     used = 0
@@ -171,12 +171,12 @@ def count_fitting(text: str, width: int) -> int:
 
 
 def fit_margin(margin: Row, width: int) -> Row:
-    """Return a margin that leaves room for words."""
+    """Return a margin leaving room for words."""
     return margin if width_of(margin) <= max(width - _MIN_ROOM, 0) else (Span(GUTTER),)
 
 
 def fold(row: Row, room: int) -> list[Row]:
-    """Split a row with spaces into rows of a width, between words where one fits."""
+    """Split a row with spaces into rows with a width, between words where one fits."""
     text = plain(row)
     if max_cells(text) <= room:
         return [row]
@@ -192,7 +192,7 @@ def fold(row: Row, room: int) -> list[Row]:
 
 
 def sent_rows(text: str, width: int) -> list[Row]:
-    """Return a message of the person as rows."""
+    """Return the user's message as rows."""
     room = max(min(width, MAX_PROSE_COLUMNS) - len(GUTTER), 1)
     lines = [(Span(safe_line(line), "title"),) for line in text.split("\n")]
     rows = [row for line in lines for row in fold(line, room)]

@@ -12,7 +12,7 @@ from handrail.cli._screen.inline import read_words
 from handrail.cli._screen.rows import Flow, Row, Span, Word, plain, width_of
 
 _MIN_COLUMNS = 8
-"""The fewest columns that a cell is wrapped to."""
+"""The fewest columns to which a cell is wrapped."""
 _GAP = 2
 _CELL_END = re.compile(r"(?<!\\)\|")
 _DELIMITER = re.compile(r" {0,3}+\|?+\s*+:?+-++:?+\s*+(?:\|\s*+:?+-++:?+\s*+)*\|?+\s*+")
@@ -25,7 +25,7 @@ def is_delimiter(line: str) -> bool:
 
 
 def read_cells(line: str) -> list[str]:
-    """Return the cells of a table's row as source."""
+    """Return the cells in a table's row as source."""
     text = line.strip()
     inner = text.removeprefix("|")
     if inner.endswith("|") and not inner.endswith("\\|"):
@@ -82,7 +82,7 @@ def _draw_row(cells: Sequence[_Cell], widths: Sequence[int]) -> Iterator[Row]:
     for parts in zip_longest(*wrapped, fillvalue=()):
         row: list[Span] = []
         owed = 0
-        """Spaces before the next part, so that no row ends in them."""
+        """Spaces before the next part, keeping row ends free from them."""
         for part, wide in zip(parts, widths, strict=True):
             if part:
                 row += [Span(" " * owed)] * bool(owed) + list(part)
@@ -92,7 +92,7 @@ def _draw_row(cells: Sequence[_Cell], widths: Sequence[int]) -> Iterator[Row]:
 
 
 def _records(rows: Sequence[Sequence[_Cell]], width: int) -> Iterator[Row]:
-    """Yield one field on a row, with the name of its column."""
+    """Yield one field on a row, with its column's name."""
     head, *body = rows
     for number, row in enumerate(body or [[()] * len(head)]):
         if number:

@@ -1,7 +1,7 @@
-"""A terminal with rows that stay and, below them, a few rows that change.
+"""A terminal with lasting rows and, below them, a few changing rows.
 
-Rows that stay are printed once and belong to the terminal's own history. Those that change are
-drawn over themselves, in one write with the rows that stay.
+Lasting rows are printed once and belong to the terminal's own history. Changing ones are drawn over
+themselves, in one write with the lasting rows.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class Frame(Protocol):
-    """Rows below everything that is printed, such as an input."""
+    """Rows below everything printed, such as an input."""
 
     def draw(self, settled: str, live: Sequence[Row]) -> None:
-        """Print text above, and show rows that change between it and the frame."""
+        """Print text above, and show changing rows between it and the frame."""
 
 
 class Screen:
@@ -42,7 +42,7 @@ class Screen:
         self.can_change = live
         """Whether rows can be drawn again; false on a dumb terminal, and for a screen reader."""
         self.frame: Frame | None = None
-        """What is below the rows that change; it then draws all of them."""
+        """Everything below the changing rows; it then draws them all."""
         self._shown: tuple[Row, ...] = ()
         self._painted_width = 0
         self._later: list[str] = []
@@ -55,11 +55,11 @@ class Screen:
 
     @property
     def live_rows(self) -> int:
-        """The number of rows that can change: at most a third of the terminal."""
+        """The number of changeable rows: at most a third of the terminal."""
         return min(max(self.size()[1] // 3, _FEW_ROWS), _MAX_LIVE_ROWS)
 
     def size(self) -> tuple[int, int]:
-        """Return the columns and rows of the terminal."""
+        """Return the terminal's columns and rows."""
         try:
             size = os.get_terminal_size(self._file.fileno())
         except (OSError, ValueError):
@@ -84,7 +84,7 @@ class Screen:
             self._put(f"{self._clear()}{text}")
 
     def paint(self, settled: Sequence[Row], live: Sequence[Row]) -> None:
-        """Print rows that stay, and show others below them until something else is printed."""
+        """Print lasting rows, and show others below them until something else is printed."""
         text = "".join([f"{self.theme.paint(row)}\n" for row in settled])
         if self._holders:
             self._later.append(text)
@@ -101,7 +101,7 @@ class Screen:
         self._shown, self._painted_width = frame, self.size()[0]
 
     def _clear(self) -> str:
-        """Return what removes the rows that change; a resized terminal may have broken them."""
+        """Return the text removing the changing rows; a resized terminal may have broken them."""
         rows, self._shown = self._shown, ()
         if not rows:
             return ""
@@ -132,7 +132,7 @@ class Screen:
 
 
 def open_screen(app: App, *, plain: bool) -> Screen:
-    """Return the terminal, with the colors of the settings unless rows are plain."""
+    """Return the terminal, with the settings' colors unless rows are plain."""
     if plain:
         return Screen(sys.stderr, theme=Theme(), live=False)
     theme = choose_theme(app.settings["theme"], os.environ, color=app.tints)
@@ -155,5 +155,5 @@ class Printed(io.TextIOBase):
         return len(text)
 
     def fileno(self) -> int:
-        """Return the file descriptor of stdout, which is the terminal too."""
+        """Return stdout's file descriptor, which is the terminal too."""
         return 1

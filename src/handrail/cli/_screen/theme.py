@@ -1,7 +1,7 @@
-"""Roles as colors of a terminal: on a dark ground, on a light one, and on one that is not known.
+"""Roles as terminal colors: on a dark background, on a light one, and on an unknown one.
 
-Only this module knows colors. No color of the sixteen is legible on every ground, so without a
-known ground they are for signs, and weight does the rest.
+Only this module knows colors. None of the sixteen colors is legible on every background, so without
+a known one they are for signs, and weight does the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Ground: TypeAlias = Literal["dark", "light", "ansi", "none"]
 _RESET = "\x1b[0m"
 _BOLD = frozenset({"title", "path", "key", "added.word", "removed.word"})
 _LAST_DARK = 6
-"""The last of the eight dark colors in ``COLORFGBG`` that is dark; 8 is dark too."""
+"""The last dark color among the first eight in ``COLORFGBG``; 8 is dark too."""
 _CUBE = (0, 95, 135, 175, 215, 255)
 _COLORS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {
@@ -50,11 +50,11 @@ _GROUNDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "removed.fill": ("43200f", "ffe3d3"),
     }
 )
-"""The ground behind a row of a diff."""
+"""A diff row's background."""
 _LOOKS = {"muted": "muted", "ask": "ask", "warning": "warn", "bad": "bad"}
-"""The parts of an approval request, and their roles."""
+"""An approval request's parts, and their roles."""
 _ON_ASK = ("#16181d", "#ffffff")
-"""Text on the ground of the marked choice."""
+"""Text on the marked choice's background."""
 ROLES = frozenset({"text", *_BOLD, *_COLORS, *_GROUNDS})
 
 
@@ -93,7 +93,7 @@ class Theme:
         return ";".join([*bold, *front, *back])
 
     def question_styles(self) -> dict[str, str]:
-        """Return styles for the parts of an approval request; empty if the ground is not known."""
+        """Return styles for an approval request's parts, or none for an unknown background."""
         if self.ground not in {"dark", "light"}:
             return {}
         which, bold = 0 if self.ground == "dark" else 1, ("bold", "not bold")

@@ -1,1 +1,1 @@
-"""Parts of `handrail init` and `handrail models`: local servers, questions, file and trial."""
+"""Parts for `handrail init` and `handrail models`: local servers, questions, file and trial."""

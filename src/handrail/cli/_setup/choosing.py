@@ -66,13 +66,13 @@ def _choose(app: App, ports: tuple[int, ...]) -> Chosen:
 
 
 def _absolute(model: str, workspace: Path) -> str:
-    """Return a model with the whole path of its file, which is the same in every workspace."""
+    """Return a model with its file's whole path, which is the same in every workspace."""
     file, colon, name = model.rpartition(":")
     return f"{workspace / file}{colon}{name}" if file.endswith(".py") else model
 
 
 def _no_model(ports: tuple[int, ...]) -> str:
-    """Raise a Halt that names a model which answers here, if there is one."""
+    """Raise a Halt naming a model that answers here, if any."""
     hint = "pass `--model PROVIDER:NAME`; `handrail models list` lists names"
     for server in [one for one in find_servers(ports) if one.models][:1]:
         hint = f"pass `--model {server.names[0]} --base-url {server.url}`, which answers here"
@@ -88,7 +88,7 @@ def _say_overrides(app: App, chosen: Chosen) -> None:
 
 
 def _try(app: App, file: Path) -> float:
-    """Return the seconds until the model answered; a Halt that says that the file is kept."""
+    """Return the seconds until the model answered, or a Halt reporting the kept file."""
     app.say("trying it with one short request …")
     try:
         return try_model(model_of(app.settings, app.workspace))

@@ -1,4 +1,4 @@
-"""The questions of `handrail init`, on stderr. Ctrl-C or Ctrl-D ends it; nothing is written."""
+"""The questions in `handrail init`, on stderr. Ctrl-C or Ctrl-D ends it; nothing is written."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from handrail.models import find_credentials
 from handrail.policy import Rulebook
 
 SUGGESTED = ("anthropic:claude-opus-5", "openai:gpt-5")
-"""One model of each provider whose prices are known."""
+"""One model per provider with known prices."""
 _MAX_OFFERED = 8
-"""Models of local servers to offer."""
+"""Local models offered."""
 T = TypeVar("T")
 
 
@@ -63,7 +63,7 @@ def _offers(servers: Sequence[LocalServer]) -> tuple[list[tuple[Chosen, str]], b
 
 
 def ask_model_at(url: str) -> Chosen:
-    """Ask for the model of a server, unless it offers only one."""
+    """Ask for a server's model, unless it offers only one."""
     address_of(url)  # a ValueError
     scheme, _, rest = url.rstrip("/").partition("://")
     base_url = f"{scheme}://{rest}" if "/" in rest else f"{scheme}://{rest}/v1"
@@ -82,7 +82,7 @@ def ask_model_at(url: str) -> Chosen:
 
 
 def ask_key_variable(chosen: Chosen) -> str | None:
-    """Ask for the variable with the API key, if one is needed that is not found."""
+    """Ask for the API key's variable, if one is needed and not found."""
     provider = BY_PREFIX.get(chosen.model.partition(":")[0])
     if provider is None:
         return None

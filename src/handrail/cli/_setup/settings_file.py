@@ -1,4 +1,4 @@
-"""The settings file that `handrail init` writes. Settings that it does not ask for stay in it."""
+"""The settings file written by `handrail init`. Settings it does not ask for stay in it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LINE = re.compile(rf"""[ \t]*(["']?)(?:{"|".join(_COMMENTS)})\1[ \t]*=""")
 
 
 class Chosen(NamedTuple):
-    """The settings that a user chose. None means that a setting is not in the file."""
+    """The user's chosen settings. None means a setting is not in the file."""
 
     model: str
     base_url: str | None = None
@@ -47,7 +47,7 @@ class Chosen(NamedTuple):
 
     @property
     def given(self) -> dict[str, str]:
-        """The settings that the file contains."""
+        """The settings in the file."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
@@ -67,7 +67,7 @@ def _read(file: Path, real: Path) -> str:
 
 
 def _compose(file: Path, before: str, chosen: Chosen) -> str:
-    """Return the new text of a file: the chosen settings, then what else it contained."""
+    """Return a file's new text: the chosen settings, then its other content."""
     try:
         others = {
             name: value for name, value in tomllib.loads(before).items() if name not in _COMMENTS

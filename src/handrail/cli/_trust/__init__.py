@@ -1,1 +1,1 @@
-"""The files of a workspace that need trust, and how they are shown."""
+"""Workspace files needing trust, and how they are shown."""

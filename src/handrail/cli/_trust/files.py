@@ -1,6 +1,6 @@
-"""The files of a workspace that need trust: settings, rules, tools, instructions and skills.
+"""Workspace files needing trust: settings, rules, tools, instructions and skills.
 
-Each file is read once: the bytes that are shown are the bytes that are trusted.
+Each file is read once: the bytes shown are the bytes trusted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WORKSPACE = ("local", "project")
 
 @dataclass(frozen=True, slots=True)
 class TrustItem:
-    """A file of a workspace, or a skill's folder, with the content that was read."""
+    """A workspace file, or a skill's folder, with the content read."""
 
     path: str
     """Relative to the workspace; absolute if it is outside."""
@@ -48,16 +48,16 @@ class TrustItem:
     content: bytes
     trusted: bool
     folder: bool = False
-    """Whether it is a folder of code: the content lists its files."""
+    """Whether it is a code folder: the content lists its files."""
 
     @property
     def digest(self) -> str:
-        """The digest of the content, which trust is tied to."""
+        """The content's digest, which trust is tied to."""
         return digest(self.content)
 
 
 class TrustProblem(NamedTuple):
-    """A file that cannot be read."""
+    """An unreadable file."""
 
     path: str
     message: str
@@ -65,7 +65,7 @@ class TrustProblem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TrustReport:
-    """The files that need trust, and those that could not be read."""
+    """The files needing trust, and the unreadable ones."""
 
     files: tuple[TrustItem, ...]
     problems: tuple[TrustProblem, ...]
@@ -97,12 +97,12 @@ class _TrustScan:
         return content
 
     def read_all(self, paths: Iterable[Path], kind: Kind) -> None:
-        """Read files of one kind, and add them."""
+        """Read files with one kind, and add them."""
         for path in paths:
             self.read(path, kind)
 
     def read_code(self, line: StartedLine, kind: Kind) -> None:
-        """Add the files and folders that a line runs."""
+        """Add the files and folders run by a line."""
         for path in line.find_pinned(self._workspace):
             try:
                 self.add(self.name(path), kind, read_code(path), folder=path.is_dir())
@@ -116,7 +116,7 @@ class _TrustScan:
             self._notes.append(f"{what} is refused: {unknown}")
 
     def read_servers(self, path: Path) -> None:
-        """Add a file that names MCP servers. Others of the same name need no trust."""
+        """Add a file naming MCP servers. Others with the same name need no trust."""
         with suppress(OSError, HandrailError):
             content = _read(path, "servers")
             if parse_servers(content, toml=path.suffix == ".toml"):
@@ -148,7 +148,7 @@ def _read(path: Path, kind: Kind) -> bytes:
 
 
 def needing_trust(workspace: Path) -> TrustReport:
-    """Return every file of a workspace that needs trust, trusted or not."""
+    """Return every workspace file needing trust, trusted or not."""
     search, places = _TrustScan(workspace), files(workspace)
     named: list[Path] = []
     tables = {level: _table(search.read(places[level], "settings")) for level in _WORKSPACE}
@@ -196,7 +196,7 @@ def _runs_outside(tables: Mapping[str, dict[str, Any]]) -> bool:
 def _read_hooks(
     search: _TrustScan, table: dict[str, Any], workspace: Path, *, outside: bool
 ) -> None:
-    """Add the files of the workspace that the hooks of a settings file run."""
+    """Add the workspace files run by a settings file's hooks."""
     try:
         hooks = list(programs_of(check_hooks(table.get("hooks", {}))))
     except TypeError:
@@ -210,7 +210,7 @@ def _read_hooks(
 
 
 def _read_server_code(search: _TrustScan, workspace: Path) -> None:
-    """Add the files of the workspace that MCP servers run."""
+    """Add the workspace files run by MCP servers."""
     for server in servers.started_servers(workspace, trusted=False):
         line = servers.line_of(server)
         search.read_code(line, "server")
@@ -219,14 +219,14 @@ def _read_server_code(search: _TrustScan, workspace: Path) -> None:
 
 
 def _sources(table: dict[str, Any]) -> list[str]:
-    """Return the sources that a settings file names."""
+    """Return the sources named in a settings file."""
     tools = table.get("tools")
     named = [*(tools if is_list(tools) else []), table.get("model")]
     return [source for source in named if isinstance(source, str) and source != CODING]
 
 
 def find_item(path: str, report: TrustReport, workspace: Path) -> TrustItem:
-    """Return the file that the user named; a skill can be named by its folder or its SKILL.md."""
+    """Return the file named by the user; a skill can be named by its folder or its SKILL.md."""
     whole = Path(os.path.normpath(workspace / path))
     search = _TrustScan(workspace)
     name = search.name(whole)

@@ -17,15 +17,15 @@ _MIN_COLUMNS = 20
 
 
 def header(item: TrustItem) -> str:
-    """Return the path, kind, size and digest of a file."""
+    """Return a file's path, kind, size and digest."""
     size, digest = len(item.content), item.digest[:12]
     return f"{one_line(item.path)}  ({item.kind}, {size} bytes, sha256 {digest}…)"
 
 
 def screen_lines(item: TrustItem, width: int) -> Iterator[str]:
-    """Yield a file as lines that fit the terminal, each behind a margin.
+    """Yield a file as lines fitting the terminal, each behind a margin.
 
-    The margin marks them, so that no line can pass for a message of handrail.
+    With the margin, no line can pass for a message by handrail.
     """
     text = item.content.decode("utf-8", "surrogateescape")
     seen = make_printable(text, most=max(4 * len(text), 1))
@@ -47,9 +47,9 @@ def screen_lines(item: TrustItem, width: int) -> Iterator[str]:
 
 
 def _find_host(text: str) -> str:
-    """Return the host that a settings file sends requests to; empty if it names none."""
+    """Return the host a settings file sends requests to, or "" if it names none."""
     try:
         url = tomllib.loads(text).get("base_url")
         return (urlsplit(url).netloc.rpartition("@")[2] or url) if isinstance(url, str) else ""
-    except (ValueError, RecursionError):  # not valid: no setting of it is used
+    except (ValueError, RecursionError):  # not valid: no setting in it is used
         return ""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _run_ids(context: click.Context, option: click.Parameter, start: str) -> list[str]:
-    """Return the ids of saved runs, for completion."""
+    """Return saved run ids, for completion."""
     from handrail.cli._runs.saved import run_ids
 
     return run_ids(context, option, start)
@@ -81,7 +81,7 @@ def _tell(screen: Screen, line: str) -> None:
 
 
 def _open_input(screen: Screen, *, plain: bool) -> ChatInput:
-    """Return what reads messages: an input of several rows, or lines without any drawing."""
+    """Return the message reader: an input with several rows, or lines without any drawing."""
     if plain or os.environ.get("TERM") == "dumb" or os.environ.get("HANDRAIL_PLAIN"):
         from handrail.cli._chat.input import Keyboard
 

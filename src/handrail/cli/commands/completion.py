@@ -27,6 +27,6 @@ def command(app: App, shell: str) -> None:
     fish: handrail completion fish > ~/.config/fish/completions/handrail.fish
     """
     completer = SHELLS[shell](click.Group(), {}, "handrail", COMPLETES)
-    # the base class's method: that of BashComplete runs bash to check its version
+    # the base class's method: BashComplete's runs bash to check its version
     script = ShellComplete.source(completer)
     app.print({"shell": shell, "script": script}, [script.rstrip("\n")])

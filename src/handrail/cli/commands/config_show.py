@@ -55,7 +55,7 @@ def _settings(app: App) -> list[dict[str, Any]]:
 
 
 def _files(app: App) -> list[dict[str, Any]]:
-    """Return the paths of settings files as data."""
+    """Return the settings files' paths as data."""
     return [
         {"level": level, "path": str(path), "exists": os.path.lexists(path)}
         for level, path in files(app.workspace).items()

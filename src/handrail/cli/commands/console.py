@@ -75,7 +75,7 @@ def _make(app: App, runs: Path | None, config: Path | None) -> Console:
 
 
 def _listen(port: int, path: Path | None) -> socket.socket:
-    """Return a socket of loopback or of the file system. The console never listens elsewhere."""
+    """Return a loopback or file system socket. The console never listens elsewhere."""
     listening = socket.socket(socket.AF_INET if path is None else socket.AF_UNIX)
     try:
         if path is None:

@@ -45,7 +45,7 @@ _TOPICS = {
     "mcp": "mcp",
     "terminal": "terminal",
 }
-"""The topic of each check, by its ID or the beginning of it."""
+"""Each check's topic, by its ID or the beginning of it."""
 _MAIN = {
     "python": "Python ",
     "handrail": "handrail ",
@@ -143,7 +143,7 @@ def _lines(results: Sequence[DoctorCheck], *, full: bool) -> Iterator[str]:
 
 
 def _shorten(results: Sequence[DoctorCheck]) -> Iterator[DoctorCheck]:
-    """Yield a check for each topic: its problems, or one that says that it has none."""
+    """Yield a check for each topic: its problems, or one reporting none."""
     for topic, same in groupby(sorted(results, key=_order), key=_topic):
         found = list(same)
         problems = [check for check in found if check.status != "ok"]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MARGIN = "  │ "
 _MAX_INDENT = 24
-"""Characters at the start of a line that are shown; a longer row of spaces is described."""
+"""Characters shown at a line's start; a longer row of spaces is described."""
 
 
 @as_command("review", "Review the tools of an MCP server, and approve them.")
@@ -74,7 +74,7 @@ def command(app: App, name: str, *, yes: bool, config: Path | None) -> Exit:
 
 
 def _screen(source: McpSource, config: ServerConfig) -> Iterator[str]:
-    """Yield each definition that waits for approval, every line behind a margin."""
+    """Yield each definition waiting for approval, every line behind a margin."""
     for change in source.changes:
         effect = config.offer.effects.find_effect(change.now).name.lower()
         what = "new" if change.approved is None else "changed"
@@ -87,7 +87,7 @@ def _screen(source: McpSource, config: ServerConfig) -> Iterator[str]:
 
 
 def _proposal(name: str, proposed: dict[str, list[str]]) -> Iterator[str]:
-    """Return the lines of an entry for the user's own list that says what the tools seem to do."""
+    """Return the lines for an entry in the user's own list, with the tools' apparent effects."""
     lines = (
         f"\nby their names and annotations, this entry of mcp.json would fit {name}:",
         f"  {json.dumps(name)}: {json.dumps(proposed)}",

@@ -40,7 +40,7 @@ def _item(name: str, *, base_url: str | None = None, ready: bool, **prices: str)
 
 
 def _known(known: PriceList) -> Iterator[dict[str, Any]]:
-    """Return the models in a list of prices, by the name of their provider."""
+    """Return the models in a price list, by their provider's name."""
     prefix = known.provider.lower()
     ready = find_credentials(BY_PREFIX[prefix]) is not None
     for name, price in known.prices.items():

@@ -39,8 +39,8 @@ def command(app: App, files: tuple[Path, ...]) -> Exit:
 
     The exit code is 1 if there is a finding.
     """
-    _ = app.settings  # report problems of settings
-    kit = Kit(replace(app, quiet=True))  # problems of rules are findings
+    _ = app.settings  # report settings problems
+    kit = Kit(replace(app, quiet=True))  # rule problems are findings
     checked, findings = (len(files), _check_named(kit, files)) if files else _check_all(kit)
     items = [{**finding._asdict(), "line": finding.line or None} for finding in findings]
     app.print_all("findings", items, _lines(app, findings, checked))

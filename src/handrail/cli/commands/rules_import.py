@@ -79,7 +79,7 @@ def command(app: App, agent: str, file: str, *, write: bool, for_all: bool) -> E
 
 
 def _ask(app: App, text: str, *, for_all: bool) -> bool:
-    """Show the rules and prompt. Input that was typed before they were shown is discarded."""
+    """Show the rules and prompt. Input typed before they were shown is discarded."""
     for line in text.rstrip("\n").split("\n"):
         click.echo(one_line(line), err=True)
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
@@ -90,7 +90,7 @@ def _ask(app: App, text: str, *, for_all: bool) -> bool:
 def _import_rules(app: App, agent: str, file: str) -> Imported:
     path = Path(os.path.normpath(app.workspace / file))
     text = sys.stdin.read(MAX_FILE_BYTES) if file == "-" else read_rules(path)
-    # a relative path means that the file belongs to the workspace; a pipe has no owner
+    # with a relative path, the file belongs to the workspace; a pipe has no owner
     shown = "/dev/stdin" if file == "-" else short(path, app.workspace)
     try:
         imported: Imported = IMPORTERS[agent].translate(text, file=shown)
@@ -104,7 +104,7 @@ def _summary(notes: Sequence[Note], losses: Sequence[Note]) -> str:
 
 
 def _add(app: App, text: str, file: Path) -> list[str]:
-    """Add rules to a file, except those that it has already. Return messages for the user."""
+    """Add rules to a file, except those it already has. Return messages for the user."""
     with hold_lock(file):
         before = read_rules(file) if os.path.lexists(file) else ""
         known = {part.strip() for part in before.split("\n\n")}

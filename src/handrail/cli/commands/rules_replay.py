@@ -34,12 +34,12 @@ from handrail.policy import (
 )
 
 MAX_ARGS_CHARS = 200
-"""Characters of arguments in a line for people."""
+"""Argument characters in a line for people."""
 
 
 @dataclass(frozen=True)
 class _ReplayOutcome:
-    """The result of a replay."""
+    """A replay's result."""
 
     decided: Counter[str]
     changes: Sequence[Change]
@@ -92,13 +92,13 @@ def command(app: App, source: str, *, file: Path | None, propose: bool) -> Exit:
 
 
 def _before(kit: Kit) -> Rulebook:
-    """Return the rules that apply without `--mode` on this command line."""
+    """Return the applicable rules without `--mode` on this command line."""
     flags = {name: value for name, value in kit.app.flags.items() if name != "mode"}
     return kit.rules if flags == kit.app.flags else Kit(replace(kit.app, flags=flags)).rules
 
 
 def _by_file(kit: Kit, file: Path) -> Rulebook:
-    """Return the rules of a file, together with the managed rules, which always apply."""
+    """Return a file's rules, together with the managed rules, which always apply."""
     settings = kit.app.settings
     try:
         path = kit.app.workspace / file

@@ -23,9 +23,9 @@ from handrail.messages import Model, Prompt
 from handrail.runs.lines import prompt_line
 
 _MAX_STDIN_BYTES = 1 << 24
-"""Size limit of a prompt from stdin."""
+"""Size limit for a prompt from stdin."""
 _NOTICE_SECONDS = 0.5
-"""Seconds without input after which the command says that it reads stdin."""
+"""Seconds without input after which the command reports reading stdin."""
 
 
 @as_command("run", "Run a task non-interactively.", *TOOL_OPTIONS, *MODEL_OPTIONS)
@@ -65,12 +65,11 @@ def _is_drawn(app: App, data: Outlet) -> bool:
 
 
 def _open_face(kit: Kit, model: Model, *, plain: bool) -> Face:
-    from handrail.cli._chat.changes import CallChanges  # runs in pipes do not need the screen
-    from handrail.cli._chat.run_face import RunFace, open_watcher
+    from handrail.cli._chat.run_face import RunFace, open_watcher  # not needed in pipes
     from handrail.cli._screen.terminal import open_screen
 
     screen = open_screen(kit.app, plain=plain)
-    watcher = open_watcher(screen, CallChanges(kit.workspace), plain=plain)
+    watcher = open_watcher(screen, kit, plain=plain)
     return RunFace(screen, watcher, model, str(kit.rules.mode))
 
 
@@ -103,7 +102,7 @@ def read_prompt(app: App, prompt: tuple[str, ...]) -> str:
 
 
 def _read_stdin(app: App, *, wanted: bool) -> str:
-    """Read stdin; if it is a terminal, only if the user asked for that."""
+    """Read stdin, or a terminal's only if the user asked for it."""
     stdin: TextIO | None = sys.stdin  # None if it was closed before the start
     if stdin is None or (stdin.isatty() and not wanted):
         return ""
@@ -120,7 +119,7 @@ def _read_stdin(app: App, *, wanted: bool) -> str:
 
 
 def _waits(stdin: TextIO) -> bool:
-    """Return whether stdin has no input yet, so that the user may wonder."""
+    """Return whether stdin has no input yet, for the user to wonder."""
     try:
         return not select.select([stdin], [], [], _NOTICE_SECONDS)[0]
     except (OSError, ValueError):  # it is not a file, and its content is in memory

@@ -27,9 +27,9 @@ _KEPT = frozenset(
     model pending stop tool truncated_call type
     """.split()
 )
-"""Text that a redacted run keeps: names, IDs, rules, times and outcomes."""
+"""Text kept in a redacted run: names, IDs, rules, times and outcomes."""
 _KEPT_WHOLE = frozenset({"calls", "given", "on", "origin"})
-"""Values that a redacted run keeps whole: call IDs, setting names, and rule origins."""
+"""Values kept whole in a redacted run: call IDs, setting names, and rule origins."""
 
 
 @as_command("export", "Export a run as JSON, or as a page to read.", DATABASE)
@@ -93,7 +93,7 @@ def _parts(saved: StoredRun) -> dict[str, Any]:
 
 
 def _state(saved: StoredRun) -> Any:
-    """Return the state of a run; None if it cannot be read."""
+    """Return a run's state, or None if it cannot be read."""
     try:
         return json.loads(dump_state(saved.state()))
     except Halt:
@@ -101,7 +101,7 @@ def _state(saved: StoredRun) -> Any:
 
 
 def _redact(value: Any, key: str = "") -> Any:
-    """Return a value without text, except text that is known to be harmless."""
+    """Return a value without text, except known harmless text."""
     if key in _KEPT_WHOLE:
         return value
     if key == "args" or (isinstance(value, str) and key not in _KEPT):

@@ -21,7 +21,7 @@ from handrail.runs.statuses import REASONS, STATUSES, Standing
 _HEADS = ("run", "started", "status", "turns", "calls", "prompt")
 _GAP = 2
 _MIN_PROMPT_CELLS, _MAX_PROMPT_CELLS = 20, 1_000
-"""Terminal cells of a prompt."""
+"""Terminal cells for a prompt."""
 
 
 @as_command("list", "List saved runs, newest first.", DATABASE)
@@ -66,7 +66,7 @@ def _document(saved: StoredRun) -> dict[str, Any]:
 
 
 def _lines(app: App, items: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Return one line per run, with as much of the prompt as fits on the terminal."""
+    """Return one line per run, with as much prompt as fits on the terminal."""
     width, rows = app.width, [_HEADS, *(_row(item, app.workspace) for item in items)]
     before = sum(max(map(len, column)) + _GAP for column in list(zip(*rows, strict=True))[:-1])
     room = max(width - before, _MIN_PROMPT_CELLS) if width is not None else _MAX_PROMPT_CELLS

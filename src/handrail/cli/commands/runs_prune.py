@@ -21,7 +21,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class _Age(click.ParamType[float]):
-    """A number and a unit of time."""
+    """A number and a time unit."""
 
     name = "age"
 

@@ -110,12 +110,12 @@ def _call(call: CallHistory) -> dict[str, Any]:
 
 
 def _plain(value: RunTurn | CallHistory | CallMoment | PhaseSpan) -> dict[str, Any]:
-    """Return the fields of a value. Nested values are not copied."""
+    """Return a value's fields. Nested values are not copied."""
     return {item.name: getattr(value, item.name) for item in fields(value)}
 
 
 def _print_next_step(app: App, saved: StoredRun) -> None:
-    """Print the command that continues the run."""
+    """Print the command for continuing the run."""
     status, reason = saved.standing
     if status == "waiting":
         then = "" if saved.is_durable else f", then `handrail runs resume {saved.id}`"

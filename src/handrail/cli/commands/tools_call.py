@@ -69,7 +69,7 @@ def command(
 
 
 def _kit_of(app: App, server: str, name: str) -> tuple[Kit, str]:
-    """Return a kit with the tools of a server, and the full name of one of them."""
+    """Return a kit with a server's tools, and one tool's full name."""
     from handrail.cli._project.servers import live_tools
 
     tools = live_tools(app, server)
@@ -163,7 +163,7 @@ class _ToolCall:
             self._data.document(document)
         if result.failure is None:
             for line in self._lines(result) if app.output == "text" else ():
-                self._data.text(line, color=True)  # colors of the tool are kept
+                self._data.text(line, color=True)  # the tool's colors are kept
             return Exit.DONE
         stopped = self.signals.exits if result.failure.kind is FailureKind.CANCELLED else None
         raise Halt(
@@ -214,7 +214,7 @@ def _hint(kit: Kit, result: Result, explanation: Explanation) -> str:
 
 
 def _where(detail: str) -> str:
-    """Return the end of a traceback on one line. The JSON output has all of it."""
+    """Return a traceback's end on one line. The JSON output has everything."""
     lines = [line.strip() for line in detail.splitlines() if line.strip()]
     frames = [line for line in lines if line.startswith("File ")]
     return ": ".join([*frames[-1:], *lines[-1:]])

@@ -52,7 +52,7 @@ def command(app: App, api: str) -> Exit:
 def _check_api(tools: Toolset, api: str) -> Iterator[dict[str, Any]]:
     """Yield what an API format cannot express. Hidden tools are not sent, and are skipped.
 
-    An executor adds the tool that finds deferred ones, so each format can express them.
+    An executor adds the tool for finding deferred ones, so each format can express them.
     """
     for tool in tools:
         if tool.spec.exposure is Exposure.HIDDEN:

@@ -47,7 +47,7 @@ def command(app: App, query: tuple[str, ...], limit: int, *, verbose: bool) -> N
 
 
 def _hit(tools: Toolset, queries: tuple[str, ...], name: str) -> dict[str, Any]:
-    """Return a tool with its best score, and the parts of that by field."""
+    """Return a tool with its best score, and the score's parts by field."""
     scores = max((tools.explain_search(query, name) for query in queries), key=_total)
     by_field = {field: round(score, _DIGITS) for field, score in scores.items() if score}
     return {"name": name, "score": round(_total(scores), _DIGITS), "fields": by_field}

@@ -89,12 +89,12 @@ def _parameter(spec: Spec, name: str) -> tuple[str, str, str]:
 
 
 def _open(schema: Any) -> Schema:
-    """Return the keywords of a schema. True and false are schemas without keywords."""
+    """Return a schema's keywords. True and false are schemas without keywords."""
     return {} if isinstance(schema, bool) else schema
 
 
 def _kind(schema: Any) -> str:
-    """Return the type of a schema in a word or two. The JSON output has the whole schema."""
+    """Return a schema's type in a word or two. The JSON output has the whole schema."""
     about = _open(schema)
     if "enum" in about:
         return " | ".join(json.dumps(value) for value in about["enum"])

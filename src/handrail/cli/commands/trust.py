@@ -24,7 +24,7 @@ from handrail.cli._trust.screen import header, screen_lines
 from handrail.policy import InvalidRule
 
 _MAX_TRUSTED_ROWS = 12
-"""Rows of trusted files of one kind, such as the modules of a server."""
+"""Trusted file rows per kind, such as a server's modules."""
 
 
 @as_command("trust", "Trust this workspace's settings, tools and instructions.")
@@ -69,7 +69,7 @@ def command(
 
 
 def _select_items(app: App, paths: Iterable[str]) -> list[TrustItem]:
-    """Return the items at the paths, each once; without paths, all that need trust."""
+    """Return the items at the paths, each once; without paths, all needing trust."""
     report = needing_trust(app.workspace)
     if not paths:
         for message in (*(problem.message for problem in report.problems), *report.notes):
@@ -80,14 +80,14 @@ def _select_items(app: App, paths: Iterable[str]) -> list[TrustItem]:
 
 
 def _show(app: App, item: TrustItem) -> bool:
-    """Show a file that was named."""
+    """Show a named file."""
     for line in _screen(item):
         app.say(line)
     return True
 
 
 def _ask(item: TrustItem) -> bool:
-    """Show a file and prompt. Input that was typed before the file was shown is discarded."""
+    """Show a file and prompt. Input typed before the file was shown is discarded."""
     for line in _screen(item):
         click.echo(line, err=True)
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
@@ -99,7 +99,7 @@ def _screen(item: TrustItem) -> list[str]:
 
 
 def _width() -> int:
-    """Return the width of the terminal that stderr is, whatever stdout is."""
+    """Return the terminal's width on stderr, whatever stdout is."""
     try:
         width = os.get_terminal_size(sys.stderr.fileno()).columns
     except OSError:
@@ -108,7 +108,7 @@ def _width() -> int:
 
 
 def _grant(app: App, paths: Sequence[str], agreed: Sequence[TrustItem]) -> Exit:
-    """Trust what was shown, and check again: files that changed since are not trusted."""
+    """Trust the shown files, and check again: files changed since are not trusted."""
     trust = trust_of(app.workspace)
     with _as_halt():
         for item in agreed:
@@ -153,7 +153,7 @@ def _describe(file: TrustItem) -> tuple[str, str]:
 
 
 def _rows(files: Sequence[TrustItem]) -> Iterator[tuple[str, str, str]]:
-    """Yield a row for each file of one kind; of many trusted ones, for the first."""
+    """Yield a row for each file with one kind, or for many trusted ones only the first."""
     shown = files[:_MAX_TRUSTED_ROWS] if files[0].trusted else files
     yield from ((*_describe(file), one_line(file.path)) for file in shown)
     if left := len(files) - len(shown):

@@ -69,9 +69,19 @@ _T = TypeVar("_T")
 class Connection:
     """A server, connected until ``close``."""
 
-    def __init__(self, server: Server, listed: Listed, *, era: Era, seconds: float) -> None:
+    def __init__(
+        self,
+        server: Server,
+        listed: Listed,
+        *,
+        era: Era,
+        seconds: float,
+        is_personal: bool = False,
+    ) -> None:
         self._server = server
         self._listed = listed
+        self._is_personal = is_personal
+        """Whether it is for one person's calls: it then opens again only for a call."""
         self._era: Era = era
         self._seconds = seconds
         self.state: State = "opening"
@@ -102,7 +112,7 @@ class Connection:
                     if expired or anyio.current_time() - began > STEADY_SECONDS:
                         pause = FIRST_PAUSE
                     if not expired:
-                        await self._pause(pause)
+                        await self._pause(math.inf if self._is_personal else pause)
                         pause = min(LONGEST_PAUSE, pause * 2)
         finally:
             self._turn("closed")
@@ -123,7 +133,8 @@ class Connection:
             with anyio.fail_after(self._seconds) as limit:
                 async with open_session(self._server, watch, self._era) as session:
                     listed = await session.list_tools()
-                    await session.find_resources()
+                    if not self._is_personal:
+                        await session.find_resources()
                     self._session = session
                     self._listed(listed)
                     limit.deadline = math.inf
@@ -141,7 +152,8 @@ class Connection:
         """Wait until the connection ends. Until then, list the tools again after changes."""
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(session.subscribe)
+                if not self._is_personal:
+                    tasks.start_soon(session.subscribe)
                 tasks.start_soon(self._relist, session)
                 await session.watch.lost.wait()
                 tasks.cancel_scope.cancel()
@@ -233,7 +245,7 @@ class Connection:
         """Return a prompt's messages. Raises HandrailError if the server refuses."""
         sent = await self._request(lambda one: one.get_prompt(name, args))
         return tuple(
-            Prompt((part,)) if is_user else Reply((_say(part),))
+            Prompt((_quote(part),)) if is_user else Reply((_say(part),))
             for is_user, part in read_messages(sent)
         )
 
@@ -312,6 +324,11 @@ def _read_prompt(listed: Any) -> ServerPrompt:
         spell_out(listed.description or listed.title or ""),
         tuple((spell_out(one.name), bool(one.required)) for one in listed.arguments or ()),
     )
+
+
+def _quote(part: Text | Image | File) -> Text | Image | File:
+    """Return a part as words of a server, and not of the user."""
+    return Text(part.text, quoted=True) if isinstance(part, Text) else part
 
 
 def _say(part: Text | Image | File) -> Text:

@@ -11,8 +11,7 @@ from typing import Any
 from handrail._support import is_list
 from handrail._support.private_files import hold_lock, replace_file
 from handrail.mcp._client.definition import ListedTool, canonical, describe_change
-from handrail.mcp._client.naming import check_server_name
-from handrail.mcp._client.servers import Server
+from handrail.mcp._client.servers import Server, check_server_name
 from handrail.mcp._private_table import read_private_table
 
 

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from handrail import READ, Access, Context, Json, Result, Spec, Tool
-from handrail.mcp._client.naming import join_names
 from handrail.mcp._client.outgoing import Kind
+from handrail.mcp._client.servers import join_names
 
 LIST, READ_ONE = "list_resources", "read_resource"
 MAX_URI_CHARS = 4_000

@@ -1,16 +1,25 @@
-"""Servers: how each is started or reached. Values, without any connection."""
+"""Servers: their names, and how each is started or reached. Values, without any connection."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from handrail import DefinitionError, HandrailError
-from handrail.mcp._client.naming import check_server_name
+from handrail import Context, DefinitionError, HandrailError
+
+MAX_SERVER_NAME = 40
+"""Characters in a server's name."""
+
+_SERVER = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
+_TOOL = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+FindHeaders: TypeAlias = Callable[[Context[Any]], Mapping[str, str] | Awaitable[Mapping[str, str]]]
+"""Returns the headers for a call."""
 
 
 class NotConnected(HandrailError):
@@ -78,6 +87,10 @@ class HttpServer:
     """Headers for each request, such as an authorization. They go to this address only."""
     auth: Any = field(default=None, repr=False)
     """A ``Login``, or an ``httpx2.Auth`` for each request."""
+    personal: str | FindHeaders = field(default="", repr=False)
+    """What each person's calls are sent with: the name of a credential, as in
+    ``context.credential``, which is sent as a bearer token; or a function from a call's Context to
+    headers. ``headers`` and ``auth`` then only list the tools."""
 
     def __post_init__(self) -> None:
         check_server_name(self.name)
@@ -86,7 +99,8 @@ class HttpServer:
     @property
     def identity(self) -> dict[str, Any]:
         """Identifies this server: the address, and its header names."""
-        return {"url": self.url, "headers": sorted(name.lower() for name in self.headers)}
+        named = sorted(name.lower() for name in self.headers)
+        return {"url": self.url, "headers": named, **({"personal": True} if self.personal else {})}
 
 
 Server: TypeAlias = StdioServer | HttpServer
@@ -115,3 +129,30 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def check_server_name(name: str) -> str:
+    """Return a server's name. Raises DefinitionError if it is not valid."""
+    if len(name) <= MAX_SERVER_NAME and _SERVER.fullmatch(name):
+        return name
+    raise DefinitionError(
+        f"{name[:80]!r} is not a valid name of a server. Use at most {MAX_SERVER_NAME} letters, "
+        "digits, and single `-` or `_` between them."
+    )
+
+
+def is_tool_name(name: str) -> bool:
+    """Return whether the protocol allows a tool name: ASCII letters, digits, `_`, `.`, `-`.
+
+    So no name looks like another one.
+    """
+    return _TOOL.fullmatch(name) is not None
+
+
+def join_names(server: str, tool: str) -> str:
+    """Return a model's name for a server's tool. Different pairs give different names.
+
+    A server's name has no two underscores in a row and none at its end, so the first two after the
+    prefix are the boundary.
+    """
+    return f"mcp__{server}__{tool}"

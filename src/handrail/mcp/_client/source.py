@@ -14,15 +14,15 @@ import anyio
 from handrail import Context, FailureKind, HandrailError, Json, Result, Tool, Toolset, Transient
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.effects import Effects
-from handrail.mcp._client.naming import is_tool_name
 from handrail.mcp._client.outgoing import Kind, Outgoing
 from handrail.mcp._client.pins import ChangedTool, Pins
 from handrail.mcp._client.resources import ServerPrompt, make_resource_tools
-from handrail.mcp._client.servers import NotConnected, Server
+from handrail.mcp._client.servers import HttpServer, NotConnected, Server, is_tool_name
 from handrail.mcp._client.specs import make_spec
 
 if TYPE_CHECKING:
     from handrail.mcp._client.connection import Connection
+    from handrail.mcp._client.personal import PersonalConnections
     from handrail.mcp._client.session import Era
     from handrail.messages import Prompt, Reply
 
@@ -88,6 +88,8 @@ class McpSource:
         self._era: Era = era
         self._start_seconds = start_seconds
         self._connection: Connection | None = None
+        self._people: PersonalConnections | None = None
+        """The connections of each person, if calls are sent with their own credentials."""
         self._has_resources = False
         self._is_offline = False
         """Whether a call may connect."""
@@ -152,6 +154,8 @@ class McpSource:
         wanted = [change.now for change in self.changes if not names or change.name in names]
         self._pins.approve(self.server, wanted)
         self._take(self._listed)
+        if self._people is not None:
+            self._people.check_again()
 
     # -- the connection --------------------------------------------------------------------------
 
@@ -231,10 +235,38 @@ class McpSource:
         return self._has_resources
 
     async def _ask(self, kind: Kind, args: dict[str, Json], context: Context) -> Result:
-        connection = self._connection or await self._connect_for(context)
-        return await connection.run(
-            Outgoing(kind, args, _ignore, context, repeatable=True, kind=kind)
-        )
+        request = Outgoing(kind, args, _ignore, context, repeatable=True, kind=kind)
+        return await self._run(request)
+
+    async def _run(self, request: Outgoing) -> Result:
+        """Send a call: with the credential of its person, if each has one."""
+        is_personal = isinstance(self.server, HttpServer) and bool(self.server.personal)
+        if not is_personal:
+            connection = self._connection or await self._connect_for(request.context)
+        if request.kind == "call" and self._is_stale(request.name):
+            return self._refuse_stale(request.name)
+        if is_personal:
+            return await self._find_people(request).run(request)
+        return await connection.run(request)
+
+    def _find_people(self, request: Outgoing) -> PersonalConnections:
+        if self._people is None:
+            from handrail.mcp._client.personal import PersonalConnections
+
+            server: Any = self.server
+            self._people = PersonalConnections(
+                server,
+                find_changed=self._find_changed,
+                refuse=self._refuse_stale,
+                era=self._era,
+                seconds=self._start_seconds,
+            )
+            request.context.on_close(self._people.close)
+        return self._people
+
+    def _find_changed(self, listed: Iterable[ListedTool]) -> frozenset[str]:
+        changes = self._pins.check(self.server, self._accept(listed))
+        return frozenset(change.name for change in changes)
 
     async def list_prompts(self) -> list[ServerPrompt]:
         """Return the prompts of the connected server. Raises HandrailError if it has none."""
@@ -260,21 +292,20 @@ class McpSource:
         repeatable = spec.idempotent or effects.is_read(definition)
 
         async def send(args: dict[str, Json], context: Context) -> Result:
-            connection = self._connection or await self._connect_for(context)
-            if self.changes and self._is_stale(name):
-                return Result.fail("", FailureKind.STALE, _STALE.format(name, self.name))
-
             async def hear(progress: float, total: float | None, message: str | None) -> None:
                 words = message or (f"{progress:g} of {total:g}" if total else f"{progress:g}")
                 context.progress(words, min(1.0, progress / total) if total else None)
 
-            return await connection.run(Outgoing(name, args, hear, context, repeatable))
+            return await self._run(Outgoing(name, args, hear, context, repeatable))
 
         touches = effects.find_touches(self.name, definition)
         return Tool.remote(spec, send, origin=f"the MCP server {self.name!r}", touches=touches)
 
     def _is_stale(self, name: str) -> bool:
-        return any(change.name == name for change in self.changes)
+        return bool(self.changes) and any(change.name == name for change in self.changes)
+
+    def _refuse_stale(self, name: str) -> Result:
+        return Result.fail("", FailureKind.STALE, _STALE.format(name, self.name))
 
 
 async def _ignore(progress: float, total: float | None, message: str | None) -> None: ...

@@ -10,7 +10,7 @@ from handrail._support import is_list, is_table
 from handrail._support.visible import spell_out
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.effects import Effects
-from handrail.mcp._client.naming import join_names
+from handrail.mcp._client.servers import join_names
 
 _PROSE = frozenset({"description", "title", "$comment"})
 """Keywords whose text a model only reads."""

@@ -69,7 +69,8 @@ class _Fields:
         if url and self._entry.get("type") == "sse":
             raise ConfigError("it uses the older transport SSE, which is not supported")
         if url:
-            return HttpServer(name=name, url=url, headers=self._headers())
+            personal = self._text("credential")
+            return HttpServer(name=name, url=url, headers=self._headers(), personal=personal)
         command = self._text("command")
         if not command:
             raise ConfigError("it has neither a command nor a url")

@@ -17,8 +17,8 @@ from typing_extensions import override
 from handrail import HandrailError, Refused, ToolFailed
 from handrail._support.loop import spawn
 from handrail._support.visible import spell_out
+from handrail.credentials.logins import is_loopback, make_client, receive
 from handrail.mcp._login.callback import Callback
-from handrail.mcp._login.requests import is_loopback, make_client, receive
 from handrail.mcp._login.tokens import StoredTokens, TokenFile
 from handrail.net import Guard
 
@@ -186,7 +186,7 @@ class _Attempt:
         callback: Callback,
     ) -> None:
         async def show(address: str) -> None:
-            self._check(provider, address)
+            check_address(provider, address)
             callback.expect(parse_qs(urlsplit(address).query)["state"][0])
             self.address = address
             self.known.set()
@@ -219,17 +219,6 @@ class _Attempt:
             finally:
                 await flow.aclose()
 
-    @staticmethod
-    def _check(provider: OAuthClientProvider, address: str) -> None:
-        """Reject unsafe addresses, and servers without PKCE."""
-        metadata = provider.context.oauth_metadata
-        methods = None if metadata is None else metadata.code_challenge_methods_supported
-        if "S256" not in (methods or ()):
-            raise Refused("the authorization server does not support PKCE with S256")
-        parts = urlsplit(address)
-        if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
-            raise Refused("the address to sign in at is not encrypted")
-
 
 class _Fresh:
     """Tokens for a new login: what is stored is replaced, not used."""
@@ -248,6 +237,17 @@ class _Fresh:
         if self._client is not None:
             await self._stored.set_client_info(self._client)
         return self._client
+
+
+def check_address(provider: OAuthClientProvider, address: str) -> None:
+    """Reject unsafe addresses, and servers without PKCE."""
+    metadata = provider.context.oauth_metadata
+    methods = None if metadata is None else metadata.code_challenge_methods_supported
+    if "S256" not in (methods or ()):
+        raise Refused("the authorization server does not support PKCE with S256")
+    parts = urlsplit(address)
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise Refused("the address to sign in at is not encrypted")
 
 
 def _describe_client(callback: str) -> OAuthClientMetadata:

@@ -23,6 +23,10 @@ _NO_ONE = (
     "Not run: this call needs approval, and this client cannot ask its user. Do not work around "
     "this. Continue without it, or tell the user."
 )
+_SIGN_IN = (
+    "Not run: this call needs a login, and this client cannot ask its user. {} Show the user this "
+    "address unchanged, and call again when the user has signed in."
+)
 _NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 
 current: ContextVar[Request] = ContextVar("current")
@@ -36,7 +40,7 @@ async def approve(pending: Pending) -> Answer | Pending:
     """
     request = current.get()
     if not can_ask(request):
-        return Deny(_NO_ONE)
+        return Deny(_SIGN_IN.format(pending.question) if pending.kind == "login" else _NO_ONE)
     if is_modern(request):
         return pending
     params, request_id = _write_question(pending), request.request_id

@@ -12,8 +12,10 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import TokenVerifier
 
-from handrail import Executor, Json
+from handrail import Context, Executor, Json, NeedsLogin
+from handrail.mcp._server.gate import Tokens
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 PLACE = "`make_server`"
@@ -74,6 +76,25 @@ def _read(value: Any, caller: Caller) -> Any:
 
 def _is_function(value: Any) -> bool:
     return inspect.isroutine(value) or isinstance(value, partial)
+
+
+async def find_holder(tokens: Mapping[str, str] | TokenVerifier, token: str) -> str | None:
+    """Return the principal with a token, as ``http_app(tokens=...)`` knows it, or None."""
+    verifier = Tokens(tokens) if isinstance(tokens, Mapping) else tokens
+    found = await verifier.verify_token(token)
+    return None if found is None else found.subject or found.client_id
+
+
+def caller_token(context: Context[Any]) -> str:
+    """Return the token with which the call's principal sent the current request.
+
+    For ``TokenExchange(subject=...)`` only: never send it to another service. Raises NeedsLogin if
+    the call has no request, or another principal's, as after an approval by another person.
+    """
+    token = get_access_token()
+    if token is None or (token.subject or token.client_id) != context.principal:
+        raise NeedsLogin("Call again: your own token is needed, and came with another request.")
+    return token.token
 
 
 def find_caller() -> Caller:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import mcp_types as types
@@ -32,8 +32,13 @@ from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import PrincipalTools, RulesOf
 from handrail.permissions import Answer, Pending
 
+if TYPE_CHECKING:
+    from handrail.sources import Heard
+
 MAX_SESSIONS = 10_000
 """Maximum number of sessions. The longest idle one is dropped first."""
+_MAX_HEARD_CHARS = 1_000_000
+"""Characters a session remembers, for rules about sources."""
 _TURN = "session"
 _OTHER_FACTS = (
     "Not run: this answer is to a question of a session with other permissions. Call again."
@@ -52,6 +57,8 @@ class Session:
     answered: anyio.Event = field(default_factory=anyio.Event)
     """Set, and replaced, when a question has been answered."""
     running: int = 0
+    heard: Heard | None = None
+    """What its calls have returned, if the policy may ask about it."""
     asked: dict[object, float] = field(default_factory=dict[object, float])
     """When each open question was sent. The executor's clock may be another one."""
 
@@ -136,7 +143,7 @@ class Calls:
             result = await _with_progress(
                 session, request, call_id, partial(session.turn.run, call)
             )
-            return await self._finish(session, request, name, result)
+            return await self._finish(session, request, call, result)
         finally:
             self._places.leave(principal)
 
@@ -157,7 +164,7 @@ class Calls:
                 for key, one in list_questions(pending).items()
             }
             result = await self._answer(session, request, pending, answers)
-            return await self._finish(session, request, pending.call.name, result)
+            return await self._finish(session, request, pending.call, result)
 
     async def _prepare(self, session: Session) -> None:
         await self._drop_old_questions(session)
@@ -165,15 +172,17 @@ class Calls:
             await self._renew_tools(session.turn)
 
     async def _finish(
-        self, session: Session, request: Request, name: str, result: Result
+        self, session: Session, request: Request, call: Call, result: Result
     ) -> types.CallToolResult | types.InputRequiredResult:
         if result.pending is not None and not list_questions(result.pending):
             result = await self._wait_behind(session, request, result.pending)
         if result.pending is not None:
             session.asked[result.pending.key] = time.monotonic()
             return ask(result.pending)
+        if session.heard is not None:
+            session.heard.add(call.name, call.args, result)
         session.turn.forget(result.call_id)
-        tool = session.turn.tools.find(name)
+        tool = session.turn.tools.find(call.name)
         return write_result(result, None if tool is None else tool.spec)
 
     async def _answer(
@@ -227,7 +236,8 @@ class Calls:
         key = (name, self._facts.digest(caller, metadata))
         session = self._sessions.get(key)
         if session is None or (session.is_over and not _has_session(request)):
-            session = self._sessions[key] = Session(self._open_turn(key, caller, metadata))
+            turn = self._open_turn(key, caller, metadata)
+            session = self._sessions[key] = Session(turn, heard=turn.options.heard)
         self._sessions.move_to_end(key)
         too_many = len(self._sessions) - MAX_SESSIONS
         if too_many > 0:
@@ -261,9 +271,18 @@ class Calls:
             deps=self._facts.read_deps(caller),
             metadata=metadata,
             approver=own if self._executor.approver is None else None,
+            heard=self._listen(),
         )
         self._add_extra(turn)
         return turn
+
+    def _listen(self) -> Heard | None:
+        """Return a memory for a session's results, if the policy may ask about them."""
+        if not getattr(self._executor.policy, "uses_sources", self._executor.policy is not None):
+            return None
+        from handrail.sources import Heard  # which few servers need
+
+        return Heard(follows_turns=False, max_chars=_MAX_HEARD_CHARS)
 
     async def _approve(self, principal: str | None, pending: Pending) -> Answer | Pending:
         """Ask the client. Until it answers, the call leaves its place to others."""

@@ -87,6 +87,11 @@ class Opinion(NamedTuple):
         return Matched(self.verdict, self.origin, both or self.about or self.reason)
 
 
+NO_COMMAND_TO_CHECK = Opinion(
+    "ask", Level.BUILT_IN, NO_COMMAND, "the call has no `command` to check", once=True
+)
+
+
 class ReadCommand(NamedTuple):
     """A shell command with the rules allowing its parts."""
 

@@ -26,7 +26,7 @@ from handrail.policy._decisions.decision_text import (
 from handrail.policy._decisions.foresight import Foresight
 from handrail.policy._decisions.opinions import (
     COMPUTED,
-    NO_COMMAND,
+    NO_COMMAND_TO_CHECK,
     UNREADABLE,
     Opinion,
     ReadCommand,
@@ -132,9 +132,9 @@ class Rulebook:
 
     def set_mode(self, mode: Mode | str) -> None:
         """Change the mode. Approvals given before no longer apply."""
-        self._check_mode(Mode.of(mode))
+        self._check_mode(chosen := Mode.of(mode))
         with self._lock:
-            self._mode, self._tools = Mode.of(mode), {}
+            self._mode, self._tools = chosen, {}
 
     def _check_mode(self, mode: Mode) -> None:
         check_available(mode, self.ceiling, confined=self._sandboxed or not self._root)
@@ -155,6 +155,11 @@ class Rulebook:
         """Return whether a tool runs shell commands, as far as is known."""
         known = self._tools.get(tool)
         return tool in self._shell if known is None else known.shell
+
+    @property
+    def uses_sources(self) -> bool:
+        """Whether a rule depends on sources, or on what was read before."""
+        return any(rule.source for rule in self.rules)
 
     @property
     def is_sandboxed(self) -> bool:
@@ -311,8 +316,7 @@ class Rulebook:
         opinions = [*more, *path_safeguards(accesses, self._protected), *objections(rules, args)]
         opinions += possible_objections(wide, args)
         if tool.shell:
-            reason = "the call has no `command` to check"
-            opinions.append(Opinion("ask", Level.BUILT_IN, NO_COMMAND, reason, once=True))
+            opinions.append(NO_COMMAND_TO_CHECK)
         allowed = allowances(rules, args, accesses)
         effect = max(map(mode_effect, accesses), default=tool.spec.effect)
         if allowed and FETCH_TAG in tool.spec.tags:
@@ -333,7 +337,7 @@ class Rulebook:
             effect = max(Effect.READ if is_read_only(part) else Effect.WRITE for part in matched)
         if lines := [rule for rule in tool.lines if rule.line == command.text and usable(rule)]:
             if any(rule.level is not Level.PROJECT for rule in lines):
-                opinions = [opinion for opinion in opinions if not is_answerable(opinion)]
+                opinions = [one for one in opinions if not is_answerable(one)]
             allowed = [opinion_of(rule) for rule in lines]
         caused = "" if lines else describe_consequence(read.known, matched, self._mode)
         caused = caused or hosts.describe_unopened(tool, accesses, usable)
@@ -393,7 +397,4 @@ class Rulebook:
         return list(dict.fromkeys(opinions))
 
     def _drop_expired(self, rules: Candidates) -> Candidates:
-        if all(rule.expires is None for rule in rules):
-            return rules
-        now = self._now()
-        return {rule: accesses for rule, accesses in rules.items() if rule.is_active(now)}
+        return {rule: found for rule, found in rules.items() if rule.is_active(self._now())}

@@ -149,7 +149,9 @@ def _read_args(call: Call) -> Mapping[str, Any]:
 
 _OTHERS = Origin("sources: other calls", kind="built-in")
 _EFFECTS = frozenset(Effect)
-_FILES = ("sources.toml", "sources_strict.toml")
+_FILES: Mapping[SourceRules, int] = {False: 0, True: 1, "strict": 2, "unattended": 3}
+"""How many of the files apply."""
+_NAMES = ("sources.toml", "sources_strict.toml", "sources_unattended.toml")
 
 
 @cache
@@ -161,7 +163,7 @@ def _read_ready(wanted: SourceRules, *, alone: bool) -> tuple[Rule, ...]:
     if not wanted:
         return ()
     rules: list[Rule] = []
-    for file in _FILES if wanted == "strict" else _FILES[:1]:
+    for file in _NAMES[: _FILES[wanted]]:
         text = files("handrail.policy").joinpath(file).read_text(encoding="utf-8")
         rules += parse(text, file=file, level=Level.BUILT_IN, check=False).rules
     if alone:

@@ -11,8 +11,9 @@ from handrail._support import is_list
 from handrail.policy._rules.errors import InvalidRule
 from handrail.sources import SourceKind, ValueSource
 
-SourceRules: TypeAlias = bool | Literal["strict"]
-"""Whether the ready rules about sources apply, and how strict they are about addresses."""
+SourceRules: TypeAlias = bool | Literal["strict", "unattended"]
+"""Whether the ready rules about sources apply. Strict ones also ask about addresses that were read;
+those for unattended runs also ask before anything leaves after private data was read."""
 SourceTest: TypeAlias = SourceKind | Literal["", "none"]
 After: TypeAlias = Literal["read", "private"]
 
@@ -68,10 +69,10 @@ def read_source_match(table: Mapping[str, Any]) -> SourceMatch:
 
 def read_source_rules(value: object) -> SourceRules:
     """Read a rule file's key ``sources``."""
-    if value == "strict":
-        return "strict"
+    if value == "strict" or value == "unattended":  # noqa: PLR1714  so that checkers know them
+        return value
     if not isinstance(value, bool):
-        raise InvalidRule("sources must be true, false or 'strict'")
+        raise InvalidRule("sources must be true, false, 'strict' or 'unattended'")
     return value
 
 

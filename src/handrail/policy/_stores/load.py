@@ -31,6 +31,7 @@ BuiltinName: TypeAlias = Literal["read_only", "development"]
 """Built-in rules: read-only commands, and commands in a development workspace."""
 _MAX_UNTRUSTED_BYTES = 65_536
 _MAX_LINE_BYTES = 1_000
+_STRICTEST: tuple[SourceRules, ...] = ("unattended", "strict", True)
 _UNTRUSTED = "a rule that is not trusted yet"
 PRIVATE = Origin("private paths", kind="built-in")
 
@@ -101,7 +102,7 @@ def load(  # noqa: PLR0913  each is an option with a default
         protected=protected,
         workspace=paths.workspace,
         hides_files=hides_files,
-        sources="strict" if "strict" in sources else True in sources,
+        sources=next((one for one in _STRICTEST if one in sources), False),
     )
 
 

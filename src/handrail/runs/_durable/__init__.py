@@ -1,1 +1,1 @@
-"""The parts of durable runs: an engine behind a narrow port, our rows, the segments of a run."""
+"""The parts behind durable runs: an engine behind a narrow port, our rows, run segments."""

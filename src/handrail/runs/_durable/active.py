@@ -1,4 +1,4 @@
-"""The segments and calls that run in this worker, and how to stop them from any thread."""
+"""Segments and calls running in this worker, and stopping them from any thread."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from handrail.runs._durable.counts import Counts
 from handrail.runs._durable.rows import Rows
 
 _PAUSE = 0.05
-"""Seconds between two checks of the calls that still run."""
+"""Seconds between two checks for running calls."""
 
 
 class Gate:
-    """Each call of a worker passes it. A worker has its own, which is closed before it ends.
+    """Gate for a worker's calls. A worker has its own, closed before it ends.
 
     A call runs until its threads have ended, too: they outlive a call that timed out or was
     cancelled.
@@ -32,7 +32,7 @@ class Gate:
         self._lock = threading.RLock()  # threads end anywhere, and loops can differ
         self._is_open = True
         self._running: Counter[object] = Counter()
-        """The calls that run, and how many threads and coroutines each has."""
+        """Running calls, each with its number of threads and coroutines."""
 
     @property
     def calls(self) -> int:
@@ -85,23 +85,23 @@ class _Scope(NamedTuple):
 
 
 class Active:
-    """The segments and the queued calls that this worker runs now."""
+    """Segments and queued calls running in this worker."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._scopes: list[_Scope] = []
         self.gate = Gate()
-        """For the calls of what begins now."""
+        """For calls beginning now."""
         self.counts = Counts()
-        """Of the worker that runs now."""
+        """The running worker's counts."""
 
     def __len__(self) -> int:
-        """How many there are, without those that an earlier worker of this process has left."""
+        """Their number, without those left by an earlier worker in this process."""
         return sum(active.gate is self.gate for active in self._scopes)
 
     @contextmanager
     def running(self, run: str, id_: str) -> Generator[None]:
-        """Run something of a run inside. If it is stopped, what is inside is cancelled."""
+        """Run part of a run inside, cancelling it when stopped."""
         active = _Scope(run, id_, running_loop(), anyio.CancelScope(), self.gate)
         self._scopes.append(active)
         try:
@@ -111,7 +111,7 @@ class Active:
             self._scopes.remove(active)
 
     async def stop_cancelled(self) -> None:
-        """Stop what belongs to runs that are cancelled, also inside of their tools."""
+        """Stop everything in cancelled runs, also inside their tools."""
         if self._scopes:
             cancelled = await self._rows.cancelled_of([active.run for active in self._scopes])
             _stop(active for active in self._scopes if active.run in cancelled)

@@ -1,4 +1,4 @@
-"""The journal of durable runs, in their own database. A row has the entries of one step."""
+"""The journal for durable runs, in their own database. A row has one step's entries."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from handrail.runs.lines import (
 from handrail.runs.statuses import CANCELLED, FAILED, QUEUED, RUNNING, Standing
 
 FLUSH_SECONDS = 1.0
-"""How often the events of a turn that still runs are written."""
+"""Seconds between writes during a turn."""
 MAX_PROMPT_CHARS = 200
-"""Characters of the first prompt in the summary of a run."""
+"""Limit on the first prompt in a run's summary."""
 MakeRow: TypeAlias = Callable[[RunHead], Step]
-"""Makes a row to write with entries, from the end of the chain after them."""
+"""Makes a row to write with entries, from the chain's end after them."""
 _MakeRows: TypeAlias = Callable[[RunHead], Sequence[Step]]
 
 
 class RunJournal:
-    """Appends to the journal of one run."""
+    """Appends to one run's journal."""
 
     def __init__(self, database: Database, run: str) -> None:
         self._database = database
@@ -55,16 +55,16 @@ class RunJournal:
         self.queued = QueuedLines()
 
     def put(self, *lines: LineFields) -> None:
-        """Add lines to those that the next ``flush`` writes."""
+        """Add lines for the next ``flush``."""
         self._unwritten += [(as_line(fields), fields) for fields in lines]
 
     def put_status(self, standing: Standing | None = None, /, **fields: Any) -> None:
-        """Add a line that changes the summary."""
+        """Add a line changing the summary."""
         new = {} if standing is None else standing._asdict()
         self.put({"event": STATUS, "at": time.time(), **new, **fields})
 
     async def begin(self, rows: Sequence[Step], messages: Iterable[Message], **about: Any) -> None:
-        """Write the rows of a run, and its first lines: its summary and its prompts. Once."""
+        """Write a run's rows and first lines: its summary and its prompts. Once."""
         at = time.time()
         prompts = [prompt_line(at, one) for one in messages if isinstance(one, Prompt)]
         began = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
@@ -74,7 +74,7 @@ class RunJournal:
         await self._insert(RunHead(self._run), list(self._unwritten), at, lambda _: rows)
 
     async def read_summary(self) -> Mapping[str, Any]:
-        """Return what is known of the run as a whole."""
+        """Return the known facts about the whole run."""
         return (await self._read_head()).summary
 
     async def cancel(self, row: Step) -> bool:
@@ -93,14 +93,14 @@ class RunJournal:
         return False
 
     async def note_failure(self, why: str) -> RunHead:
-        """Write that a run failed. Its segment can continue. Returns the end of the chain."""
+        """Write a run's failure. Its segment can continue. Returns the chain's end."""
         ended = datetime.now(UTC).isoformat(timespec="seconds")
         self.put_status(FAILED, why=why, ended=ended)
         await self.flush()
         return self._head or RunHead(self._run)
 
     async def note_resume(self) -> None:
-        """Write that a run is queued again."""
+        """Write a run's return to its queue."""
         self.put_status(QUEUED, why="", ended=None)
         await self.flush()
 
@@ -131,16 +131,16 @@ class RunJournal:
             self.put_status(turns=self._turns, calls=self._calls)
 
     def listen(self, turn: Turn[Any]) -> None:
-        """Record the events of a turn from now on."""
+        """Record a turn's events from now on."""
         self._turn, self._feed = turn, turn.events()
         self.queued = QueuedLines()
 
     async def record(
         self, work: Callable[[], Awaitable[str]], make_row: Callable[[str], Step]
     ) -> tuple[str, bool]:
-        """Do the work of a turn, and write its events: at its end, and often while it runs.
+        """Do a turn's work, and write its events: at its end, and often while it runs.
 
-        A row is written with the last events. Returns what the work gave, and whether the row is
+        A row is written with the last events. Returns the work's outcome, and whether the row is
         known to be new.
         """
         failed: list[Exception] = []
@@ -166,11 +166,11 @@ class RunJournal:
         while True:
             await anyio.sleep(FLUSH_SECONDS)
             await self._take_events(last=False)
-            with suppress(Exception):  # the end of the turn reports it
+            with suppress(Exception):  # the turn's end reports it
                 await self.flush()
 
     async def _take_events(self, *, last: bool) -> None:
-        """Add the events so far. The feed is replaced, so that none is missed."""
+        """Add the events so far. Replacing the feed makes sure none is missed."""
         feed, turn = self._feed, self._turn
         if feed is None or turn is None:
             return
@@ -183,23 +183,23 @@ class RunJournal:
         self.put(*[line | number for line in (*changed, *self.queued.waits(sent))])
 
     async def flush(self) -> None:
-        """Write the lines that were put, in one statement."""
+        """Write the waiting lines, in one statement."""
         await self._flush(None)
 
     async def seal(
         self, segment: int, standing: Standing, make_row: MakeRow, **fields: Any
     ) -> tuple[RunHead, bool]:
-        """Write how a segment ended, with a row that depends on the end of the chain.
+        """Write a segment's end, with a row depending on the chain's end.
 
-        A second time writes nothing: after a crash, or by a worker that comes late. Returns the end
-        of the chain, and whether the row is known to be written.
+        A second time writes nothing: after a crash, or by a late worker. Returns the chain's end,
+        and whether the row is known to be written.
         """
         self.put_status(standing, sealed=segment, **fields)
         added = await self._flush(segment, lambda head: [make_row(head)])
         return self._head or RunHead(self._run), added
 
     async def _flush(self, segment: int | None, make_rows: _MakeRows = lambda _: ()) -> bool:
-        """Write the lines, unless they seal a segment of which the end is written.
+        """Write the lines, unless they seal a segment whose end is written.
 
         Rows are written with them, if there are lines. Returns whether the last one is new.
         """
@@ -218,7 +218,7 @@ class RunJournal:
         return added
 
     async def _read_head(self) -> RunHead:
-        """Return the end of the chain as the database has it, and read the rows of the run."""
+        """Return the chain's end in the database, and read the run's rows."""
         rows = await self._database.read(HEAD_AND_TALLY, run=self._run)
         self._head = self._writes.load(rows)
         return self._head
@@ -250,6 +250,6 @@ class RunJournal:
 
 
 def _is_over(head: RunHead, segment: int) -> bool:
-    """Return whether the end of a segment is written, or its run is cancelled."""
+    """Return whether a segment's end is written, or its run is cancelled."""
     sealed = head.summary.get("sealed")
     return head.status == "cancelled" or (isinstance(sealed, int) and sealed >= segment)

@@ -1,4 +1,4 @@
-"""Refuse values that JSON cannot represent, and name their place."""
+"""Reject values JSON cannot represent, naming their place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Unserializable(HandrailError, TypeError):
 
 
 def check_json(value: object, path: str) -> None:
-    """Raise Unserializable for the first value inside that JSON cannot represent."""
+    """Raise Unserializable for the first inner value JSON cannot represent."""
     if isinstance(value, dict):
         for key, item in cast("dict[object, object]", value).items():
             if not isinstance(key, str):

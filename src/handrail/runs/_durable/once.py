@@ -1,4 +1,4 @@
-"""Run a call that must not be repeated once: a row before it, its result after it."""
+"""Run a non-repeatable call once: a row before it, its result after it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Once:
         self._counts = counts
         self._group = group
         self.known: dict[str, Result] = {}
-        """Results that a former attempt has recorded, by call id."""
+        """Results recorded by a former attempt, by call id."""
 
     async def find_known(self, turn: Turn[Any]) -> None:
         """Find what a former attempt at this turn has recorded."""
@@ -58,7 +58,7 @@ class Once:
                 self.known[row.call_id] = result
 
     async def _settle(self, row: IntendedCall, turn: Turn[Any]) -> Result | None:
-        """Return the result of a call that began before. None if it did not take effect."""
+        """Return an earlier call's result. None if it did not take effect."""
         if row.result is not None:
             return Result.from_json(row.result)
         tool = turn.tools.find(row.tool)
@@ -75,7 +75,7 @@ class Once:
         return Result.fail(row.call_id, FailureKind.UNKNOWN, MAY_HAVE_RUN)
 
     async def run(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
-        """Run a call. One that must not be repeated is recorded before and after."""
+        """Run a call, recording a non-repeatable one before and after."""
         if call.turn.is_inner:
             known = await self._find_recorded(call)
             if known is not None:
@@ -100,9 +100,9 @@ class Once:
         return self._group or (turn.key if turn.is_inner else turn.id)
 
     async def _find_recorded(self, call: CheckedCall) -> Result | None:
-        """Return the result of a call that its tool made before a restart, if it is this call.
+        """Return a result a tool's inner call had before a restart, if it is this call.
 
-        Such a tool begins again, so all its calls are recorded, also those that only read.
+        Such a tool begins again, so all its calls are recorded, also those only reading.
         """
         try:
             row = await self._rows.find_call(call.key)
@@ -117,7 +117,7 @@ class Once:
         return call.refuse(DIFFERS, FailureKind.UNKNOWN)
 
     async def _add(self, call: CheckedCall, result: Result) -> Result:
-        """Record the result of a call that can be repeated, and return it."""
+        """Record a repeatable call's result, and return it."""
         if result.pending is not None or _is_cancelled(result):
             return result
         row = IntendedCall(call.key, call.id, call.name, call.parsed.text, result.to_json())
@@ -129,7 +129,7 @@ class Once:
         return result
 
     async def _record(self, key: str, result: Result) -> None:
-        """Record a result. The record of the turn has it too, so an error loses nothing here."""
+        """Record a result. The turn's record has it too, so an error loses nothing here."""
         try:
             if result.pending is not None:
                 await self._rows.forget_call(key)
@@ -139,7 +139,7 @@ class Once:
             log.exception("the result of the call %s was not recorded", key)
 
     async def _find_result(self, call: CheckedCall) -> Result:
-        """Return the result of a call that another execution of this segment has begun."""
+        """Return the result for a call begun by another execution of this segment."""
         text = await self._rows.result_of(call.key)
         if text is not None:
             return Result.from_json(text)
@@ -150,7 +150,7 @@ class Once:
 class CallRecorder:
     """Records calls as a worker does, for a run whose agent saves its states in the same database.
 
-    The states have the replies and the turns, so only calls that must not be repeated have rows.
+    The states have the replies and the turns, so only non-repeatable calls have rows.
     """
 
     steps = None
@@ -164,7 +164,7 @@ class CallRecorder:
         self.hook = Hook(around=self._run_once)
 
     async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:
-        """Find the results of a turn again. Raises ValueError if it is one of another run."""
+        """Find a turn's results again. Raises ValueError if it belongs to another run."""
         if turn.run_id != self.claimant:
             raise ValueError(
                 f"A run with the id {turn.run_id!r} cannot be recorded as {self.claimant!r}. "
@@ -175,7 +175,7 @@ class CallRecorder:
             await self._once.find_known(turn)
 
     async def _run_once(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
-        """Run a call. Those of a sub-agent are part of a call that is recorded."""
+        """Run a call. A sub-agent's calls are part of a recorded call."""
         is_own = call.turn.is_inner or call.turn.run_id == self.claimant
         return await (self._once.run(call, run) if is_own else run())
 
@@ -185,7 +185,7 @@ def _is_cancelled(result: Result) -> bool:
 
 
 def _recordable(call: CheckedCall, result: Result) -> Result:
-    """Return a result that JSON can represent, or say what cannot be recorded."""
+    """Return a result JSON can represent, or say what cannot be recorded."""
     try:
         check_json(dict(result.metadata), "metadata")
     except Unserializable as error:

@@ -1,4 +1,4 @@
-"""The texts that the engine runs: a segment of a run, or a call on a queue."""
+"""Texts run by the engine: a run's segment, or a queued call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Served(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The text of a segment. The first one has its state. The others have theirs in rows."""
+    """A segment's text. The first one has its state. The others have theirs in rows."""
 
     run: str
     number: int
@@ -27,21 +27,21 @@ class Order(NamedTuple):
     metadata: Mapping[str, Json]
     state: str | None = None
     trace: Mapping[str, str] | None = None
-    """The span that the run was started in."""
+    """The span in which the run was started."""
 
     @property
     def id(self) -> str:
-        """The id of the segment."""
+        """The segment's id."""
         return segment_id(self.run, self.number)
 
     @property
     def next(self) -> Order:
-        """The order of the segment after this one."""
+        """The order for the segment after this one."""
         return self._replace(number=self.number + 1, state=None)
 
 
 class CallOrder(NamedTuple):
-    """The text of a call on a queue. Its checks are done."""
+    """A queued call's text. Its checks are done."""
 
     key: str
     agent: str
@@ -53,4 +53,4 @@ class CallOrder(NamedTuple):
     principal: str | None
     metadata: Mapping[str, Json]
     trace: Mapping[str, str] | None = None
-    """The span of the call where it was sent."""
+    """The call's span where it was sent."""

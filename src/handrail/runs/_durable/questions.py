@@ -1,4 +1,4 @@
-"""Calls of durable runs that wait for a person: their rows, and the answers to them."""
+"""Durable calls waiting for approval: their rows, and the answers to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Question(NamedTuple):
 
 
 class Questions:
-    """Reads and writes the questions of runs that workers run."""
+    """Reads and writes questions from runs on workers."""
 
     def __init__(self, database: Database) -> None:
         self._read = database.read
@@ -36,7 +36,7 @@ class Questions:
         )
 
     async def ask(self, run: str, segment: int, open_: Sequence[Pending]) -> None:
-        """Add the open questions of a run, or move them to its next segment."""
+        """Add a run's open questions, or move them to its next segment."""
         for pending in open_:
             await self._write(
                 self._ask,
@@ -71,7 +71,7 @@ class Questions:
         return found
 
     async def open(self, now: float, limit: int, run: str | None = None) -> list[Question]:
-        """Return the questions that wait for an answer, of all runs or of one, by urgency."""
+        """Return waiting questions, from all runs or one, by urgency."""
         one = "" if run is None else "AND run = :run "
         rows = await self._read(
             f"{_QUESTIONS} WHERE answer IS NULL AND expires > :now {one}"
@@ -84,7 +84,7 @@ class Questions:
         return [_read_question(row) for row in rows]
 
     async def answered(self, run: str | None = None) -> list[tuple[str, int]]:
-        """Return the waiting runs that have an answer, and their segments."""
+        """Return waiting runs with an answer, and their segments."""
         one = "" if run is None else " AND r.id = :id"
         rows = await self._read(
             "SELECT DISTINCT r.id, r.segment FROM handrail_question q CROSS JOIN handrail_run r "
@@ -103,6 +103,6 @@ def _read_question(row: tuple[Any, ...]) -> Question:
 
 
 def next_deadline(open_: Iterable[Pending], default: float) -> float:
-    """Return when the first of these questions expires, in seconds from now."""
+    """Return when the first question expires, in seconds from now."""
     ends = [pending.expires_at for pending in open_]
     return max(0.0, min(ends) - time.time()) if ends else default

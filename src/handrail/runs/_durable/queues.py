@@ -1,4 +1,4 @@
-"""Calls of some tools run on queues, on any worker, within limits."""
+"""Some tools' calls run on queues, on any worker, within limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PAUSE = 1.0
 
 
 class QueuedCalls:
-    """Sends calls to queues, and runs those that this worker takes from them."""
+    """Sends calls to queues, and runs those this worker takes from them."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class QueuedCalls:
         self.queues = queues
         self.served = served
         self.waiting = 0
-        """How many calls of segments that run here wait on queues."""
+        """How many calls from local segments wait on queues."""
 
     def find(self, call: CheckedCall) -> str | None:
-        """Return the queue of a call."""
+        """Return a call's queue."""
         for name, queue in self.queues.items():
             if call.name in queue.tools or call.spec.tags & frozenset(queue.tags):
                 return name
@@ -89,7 +89,7 @@ class QueuedCalls:
         return call.refuse(MAY_HAVE_RUN, FailureKind.UNKNOWN), None
 
     async def run(self, text: str) -> str | None:
-        """Run a call of a queue, and return when it began and its result, as text.
+        """Run a queued call, and return when it began and its result, as text.
 
         Returns None if this worker does not have its agent: then another one gets it.
         """

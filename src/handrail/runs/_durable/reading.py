@@ -1,4 +1,4 @@
-"""Read the rows of durable runs: where a run stands, and its messages up to a turn."""
+"""Read durable rows: a run's status, and its messages up to a turn."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class DurableRun:
 
     @property
     def state(self) -> RunState | None:
-        """The messages and results of a run that has ended. They are parsed when you ask."""
+        """The messages and results in an ended run, parsed on demand."""
         if self._saved is None:
             return None
         if not self._read:
@@ -52,7 +52,7 @@ class DurableRun:
 
     @property
     def text(self) -> str:
-        """The text of the model's last reply."""
+        """The text in the model's last reply."""
         state = self.state
         messages = () if state is None else state.messages
         replies = [message for message in messages if isinstance(message, Reply)]
@@ -60,7 +60,7 @@ class DurableRun:
 
     @property
     def output(self) -> Any:
-        """The answer: of the agent's ``output`` type, or the text. None if there is none.
+        """The answer: as the agent's ``output`` type, or the text. None if there is none.
 
         Only a process with the agent knows the type. In others it is None.
         """
@@ -92,7 +92,7 @@ def read_run(row: RunRow, *, whole: bool = True, served: Served | None = None) -
 def fork_run(
     state: RunState, turn: int | None, *, text: str | None = None, new_id: str | None = None
 ) -> RunState:
-    """Return the state of a new run: as another one was after a turn, or after its last one."""
+    """Return a new run's state: another run's after a turn, or after its last one."""
     count = state.turns if turn is None else turn
     forked = RunState(
         messages=_first_turns(state, count),
@@ -103,7 +103,7 @@ def fork_run(
 
 
 def _first_turns(state: RunState, turn: int) -> tuple[Any, ...]:
-    """Return the messages up to the end of a turn: its reply, and the results of its calls."""
+    """Return the messages up to a turn's end: its reply, and its calls' results."""
     seen = 0
     for index, message in enumerate(state.messages):
         if isinstance(message, Reply):

@@ -1,4 +1,4 @@
-"""Record one segment of a run: its steps, and the calls in them that must not be repeated."""
+"""Record one run segment: its steps, and non-repeatable calls in them."""
 
 from __future__ import annotations
 
@@ -69,27 +69,27 @@ class SegmentRecorder:
         self.hook = Hook(around=self._run_once)
 
     async def step(self, work: Callable[[], Awaitable[str]]) -> str:
-        """Return the recorded text of the next step, or do its work and record it."""
+        """Return the next step's recorded text, or do its work and record it."""
         known = await self._find_step()
         if known is not None:
             return known
         return await self._rows.add_step(*self._place, self._count - 1, await work())
 
     async def _find_step(self) -> str | None:
-        """Return the recorded text of the next step, if it is recorded."""
+        """Return the next step's recorded text, if any."""
         if self._recorded is None:
             self._recorded = await self._rows.steps_of(*self._place)
         self._count += 1
         return self._recorded[self._count - 1] if self._count <= len(self._recorded) else None
 
     async def _record_turn(self, work: Callable[[], Awaitable[str]]) -> str:
-        """Do the work of a turn, and record it with its events. The first record counts."""
+        """Do a turn's work, and record it with its events. The first record counts."""
         place = (*self._place, self._count - 1)
         text, is_first = await self._journal.record(work, partial(step_row, *place))
         return text if is_first else await self._rows.add_step(*place, text)
 
     async def record(self, name: str, work: Callable[[], Awaitable[str]], /) -> str:
-        """Return the recorded text of a step, or do its work and record it.
+        """Return a step's recorded text, or do its work and record it.
 
         Raises SegmentFull in place of another reply if the segment is long enough. This is recorded
         as well: a restart must end the segment at the same place.
@@ -112,9 +112,9 @@ class SegmentRecorder:
         return text
 
     async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:  # noqa: ARG002  steps say it
-        """Find the results that a former attempt at this turn has recorded.
+        """Find results recorded by a former attempt at this turn.
 
-        A former attempt can have reached only the first turn that has no record yet.
+        A former attempt can have reached only the first turn without a record.
         """
         self.known.clear()
         self._journal.listen(turn)

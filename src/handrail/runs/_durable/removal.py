@@ -1,4 +1,4 @@
-"""Remove runs: everything that belongs to a batch of them, in one transaction."""
+"""Remove runs in batches, each completely in one transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENDED = "status IN ('done', 'failed', 'cancelled')"
 
 
 class EndedRun(NamedTuple):
-    """A run to remove, and the number of its last segment."""
+    """A run to remove, and its last segment's number."""
 
     id: str
     segment: int
@@ -47,7 +47,7 @@ class Removal:
         self._ids = list_ids(database)
 
     async def prune(self, before: float, max_seconds: float | None) -> int:
-        """Remove runs that ended before a time, and return their number."""
+        """Remove runs which ended before a time, and return their number."""
         began, removed = time.monotonic(), 0
         async for batch in self._find_old(before):
             removed += await self._remove(batch)
@@ -56,16 +56,16 @@ class Removal:
         return removed
 
     async def erase(self, principal: str) -> int:
-        """Remove all runs on behalf of a principal, and return their number."""
+        """Remove all runs on a principal's behalf, and return their number."""
         return sum([await self.remove(runs, erase=True) async for runs in self._find_of(principal)])
 
     async def remove(self, runs: Sequence[str], *, erase: bool = False) -> int:
-        """Stop runs that have not ended, and remove all of them."""
+        """Stop unfinished runs, and remove all."""
         ended = [EndedRun(run, await self._stop(run)) for run in runs]
         return await self._remove(ended, erase=erase)
 
     async def _find_old(self, before: float) -> AsyncIterator[list[EndedRun]]:
-        """Yield batches of runs that ended before a time, the oldest first."""
+        """Yield batches of runs which ended before a time, the oldest first."""
         place: tuple[float, str] = (0.0, "")
         while True:
             rows = await self._database.read(
@@ -83,7 +83,7 @@ class Removal:
             place = (rows[-1][2], rows[-1][0])
 
     async def _find_of(self, principal: str) -> AsyncIterator[list[str]]:
-        """Yield batches of all runs on behalf of a principal."""
+        """Yield batches of all runs on a principal's behalf."""
         last = ""
         while True:
             rows = await self._database.read(
@@ -99,9 +99,9 @@ class Removal:
             last = rows[-1][0]
 
     async def _remove(self, runs: Sequence[EndedRun], *, erase: bool = False) -> int:
-        """Remove runs, with all that belongs to them. Returns how many there were.
+        """Remove runs, with everything belonging to them. Returns how many there were.
 
-        With ``erase``, it keeps that they were erased, and how their chains ended, but no text.
+        With ``erase``, it keeps their erasure and how their chains ended, but no text.
         """
         ids = json.dumps([run.id for run in runs])
         segments = [segment_id(run.id, n) for run in runs for n in range(run.segment + 1)]
@@ -115,7 +115,7 @@ class Removal:
         return changed[1]
 
     async def _note(self, ids: str) -> list[Step]:
-        """Return what to keep of erased runs."""
+        """Return the rows to keep for erased runs."""
         rows = await self._database.read(
             "SELECT j.run, j.last, j.digest FROM handrail_journal j "
             f"WHERE j.run IN (SELECT i.id FROM {self._ids}) AND j.first = "

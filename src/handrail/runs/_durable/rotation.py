@@ -1,4 +1,4 @@
-"""Seal stored texts with another key: a batch of rows in each transaction."""
+"""Seal stored texts with another key, with one batch per transaction."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _ENGINE = {
     "workflow_input": ("inputs",),
     "workflow_output": ("output",),
 }
-"""Columns of the engine with our texts, as strings in JSON."""
+"""Engine columns with our texts, as strings in JSON."""
 _IN_JSON = re.compile(r"\\u0002([\w.-]+:[\w+/=]*)", re.ASCII)
 
 
 def check_keys(database: Database) -> None:
-    """Raise KeyMissing if this process cannot open the texts of the first and the last run."""
+    """Raise KeyMissing if this process cannot open the texts in the first and the last run."""
     for order in ("ASC", "DESC"):
         database.read_now(f"SELECT digest FROM handrail_run ORDER BY began {order} LIMIT 1", {})
 
 
 def rotate_keys(database: Database, codec: Codec) -> int:
-    """Seal all texts that have another key, or none, and return how many texts have changed.
+    """Seal all texts with another key, or none, and return how many have changed.
 
-    Unsealed texts of the engine stay unchanged. If another process changes a text first, its text
+    The engine's unsealed texts stay unchanged. If another process changes a text first, its text
     stays. After a crash, call it again: it continues with the rest.
     """
     tables = [_Rotation(name, *table[:2], partial(_seal, codec)) for name, table in SEALED.items()]
@@ -57,7 +57,7 @@ class _Rotation(NamedTuple):
     seal: Callable[[str], str]
 
     def read(self, *, is_first: bool) -> str:
-        """Return a query of rows: the first ones, or those behind a key."""
+        """Return a query for rows: the first ones, or those behind a key."""
         key, names = ", ".join(self.keys), ", ".join(f":{name}" for name in self.keys)
         where = "" if is_first else f"WHERE ({key}) > ({names}) "
         columns = ", ".join((*self.keys, *self.columns))

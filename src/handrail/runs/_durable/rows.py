@@ -1,4 +1,4 @@
-"""Our rows beside those of the engine: calls that must not be repeated, used approvals, runs."""
+"""Our rows beside the engine's: non-repeatable calls, used approvals, runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from handrail.runs.journal import RunHead
 
 
 class IntendedCall(NamedTuple):
-    """A call that must not be repeated. Without a result, it may have taken effect."""
+    """A non-repeatable call. Without a result, it may have taken effect."""
 
     key: str
     call_id: str
@@ -48,13 +48,13 @@ _RUN = "id, agent, principal, status, segment, began, changed, outcome, metadata
 
 
 def run_row(run: str, agent: str, principal: str | None, *, metadata: str, app: str) -> Step:
-    """Return the statement that adds a run, unless there is one with this id."""
+    """Return the statement adding a run, unless this id exists."""
     row = {"id": run, "app": app, "agent": agent, "principal": principal, "metadata": metadata}
     return QUEUE_RUN, [{**row, "now": time.time()}]
 
 
 def take_row(run: str) -> Step:
-    """Return the statement that records that a worker has taken a run."""
+    """Return the statement recording a worker's claim on a run."""
     sql = (
         "UPDATE handrail_run SET status = 'running', changed = :now "
         "WHERE id = :id AND status = 'queued'"
@@ -69,17 +69,17 @@ def cancel_row(run: str) -> Step:
 
 
 def state_row(run: str, segment: int, body: str) -> Step:
-    """Return the statement that adds the state in which a segment begins, unless there is one."""
+    """Return the statement adding a segment's initial state, unless it exists."""
     return PUT_STATE, [{"run": run, "segment": segment, "body": body}]
 
 
 def step_row(run: str, segment: int, number: int, body: str) -> Step:
-    """Return the statement that records what a step gave, unless there is a record of it."""
+    """Return the statement recording a step's outcome, unless it is recorded."""
     return PUT_STEP, [{"run": run, "segment": segment, "number": number, "body": body}]
 
 
 def head_row(head: RunHead) -> Step:
-    """Return the statement that records the end of a run's chain, unless it has a later one."""
+    """Return the statement recording a chain's end, unless there is a later one."""
     sql = (
         "UPDATE handrail_run SET entries = :entries, digest = :digest "
         "WHERE id = :run AND entries < :entries"
@@ -88,9 +88,9 @@ def head_row(head: RunHead) -> Step:
 
 
 def end_row(head: RunHead, status: str, segment: int, outcome: str) -> Step:
-    """Return the statement that records how a run ended, and the end of its chain.
+    """Return the statement recording how a run ended, and its chain's end.
 
-    A run that has ended keeps its end.
+    An ended run keeps its end.
     """
     sql = (
         "UPDATE handrail_run SET status = :status, segment = :segment, changed = :now, "
@@ -114,15 +114,15 @@ class Rows:
         return f"{add_row(table, columns, postgres=self._database.is_postgres)} DO NOTHING"
 
     def journal(self, run: str) -> RunJournal:
-        """Return the journal of a run, to append to."""
+        """Return a run's journal, to append to."""
         return RunJournal(self._database, run)
 
     # calls
 
     async def intend(self, row: IntendedCall, run: str, turn: str) -> bool:
-        """Record that a call is about to run. Returns False if that was recorded before.
+        """Record a call about to run. Returns False if it was recorded before.
 
-        A write is repeated if its connection is lost, and then finds the row that it has written.
+        A write is repeated if its connection is lost, and then finds its own row.
         """
         writer = secrets.token_hex(8)
         reach("call.begun")
@@ -145,7 +145,7 @@ class Rows:
         return bool(await self._read(sql, key=key, writer=writer))
 
     async def store(self, key: str, result: str) -> None:
-        """Record the result of a call."""
+        """Record a call's result."""
         reach("call.ran")
         await self._write(
             "UPDATE handrail_call SET result = :result WHERE key = :key", key=key, result=result
@@ -153,7 +153,7 @@ class Rows:
         reach("call.stored")
 
     async def add_result(self, row: IntendedCall, run: str, turn: str) -> None:
-        """Record a call with its result, unless there is a record of it."""
+        """Record a call with its result, unless it is recorded."""
         await self._write(
             self._add("call", ":key, :run, :turn, :call, :tool, :args, :now, :result, NULL"),
             key=row.key,
@@ -168,28 +168,28 @@ class Rows:
         reach("call.recorded")
 
     async def find_call(self, key: str) -> IntendedCall | None:
-        """Return the row of a call."""
+        """Return a call's row."""
         rows = await self._read(f"{_CALLS} WHERE key = :key", key=key)
         return IntendedCall(*rows[0]) if rows else None
 
     async def result_of(self, key: str) -> str | None:
-        """Return the recorded result of a call."""
+        """Return a call's recorded result."""
         rows = await self._read("SELECT result FROM handrail_call WHERE key = :key", key=key)
         return rows[0][0] if rows else None
 
     async def forget_call(self, key: str) -> None:
-        """Remove the row of a call that did not take effect."""
+        """Remove the row for a call which did not take effect."""
         await self._write("DELETE FROM handrail_call WHERE key = :key", key=key)
 
     async def calls_of(self, run: str, turn: str) -> list[IntendedCall]:
-        """Return the rows of a turn."""
+        """Return a turn's rows."""
         rows = await self._read(f"{_CALLS} WHERE run = :run AND turn = :turn", run=run, turn=turn)
         return [IntendedCall(*row) for row in rows]
 
     # runs
 
     async def add_step(self, run: str, segment: int, number: int, body: str) -> str:
-        """Record what a step of a segment gave. Returns what was recorded first."""
+        """Record a step's outcome. Returns the first recorded one."""
         step = {"run": run, "segment": segment, "number": number}
         if await self._write(
             self._add("step", ":run, :segment, :number, :body"), **step, body=body
@@ -199,12 +199,12 @@ class Rows:
         return str(rows[0][0]) if rows else body  # the run was removed
 
     async def steps_of(self, run: str, segment: int) -> list[str]:
-        """Return what the steps of a segment gave, in their order."""
+        """Return the outcomes of a segment's steps, in their order."""
         rows = await self._read(f"{_STEPS} ORDER BY number", run=run, segment=segment)
         return [row[0] for row in rows]
 
     async def cancelled_of(self, runs: Sequence[str]) -> list[str]:
-        """Return which of these runs are cancelled, or removed."""
+        """Return the cancelled or removed runs among these."""
         rows = await self._read(
             "SELECT id FROM handrail_run WHERE status <> 'cancelled' "
             f"AND id IN {self._database.members}",
@@ -223,7 +223,7 @@ class Rows:
         )
 
     async def states_of(self, run: str, segment: int) -> list[str]:
-        """Return what each segment of a run added to its state, up to one."""
+        """Return each segment's addition to the run's state, up to one segment."""
         rows = await self._read(
             "SELECT body FROM handrail_state WHERE run = :run AND segment <= :segment "
             "ORDER BY segment",
@@ -233,7 +233,7 @@ class Rows:
         return [row[0] for row in rows]
 
     async def move_run(self, run: str, status: str, segment: int) -> None:
-        """Record that a run has another segment. A worker that comes late changes nothing."""
+        """Record a run's next segment. A late worker changes nothing."""
         await self._write(
             "UPDATE handrail_run SET status = :status, segment = :segment, changed = :now "
             f"WHERE id = :id AND segment < :segment AND {_LIVE}",
@@ -244,7 +244,7 @@ class Rows:
         )
 
     async def wake_run(self, run: str, segment: int) -> None:
-        """Record that a run no longer waits. A worker that comes late changes nothing."""
+        """Record the end of a run's wait. A late worker changes nothing."""
         await self._write(
             "UPDATE handrail_run SET status = 'running', segment = :segment, changed = :now "
             f"WHERE id = :id AND {_LIVE} "
@@ -255,22 +255,22 @@ class Rows:
         )
 
     async def keep_head(self, head: RunHead) -> None:
-        """Record the end of the chain of a run, unless a later one is recorded."""
+        """Record a run's chain end, unless a later one is recorded."""
         await self._database.transact([head_row(head)], 0)
 
     async def end_run(
         self, head: RunHead, status: str, segment: int, outcome: str, *guards: Step
     ) -> None:
-        """Record how a run ended, and the end of its chain, if each guard changes a row.
+        """Record how a run ended, and its chain's end, if each guard changes a row.
 
-        A run that has ended keeps its end.
+        An ended run keeps its end.
         """
         steps = [*guards, end_row(head, status, segment, outcome)]
         if not await self._database.transact(steps, len(steps)):
             await self.keep_head(head)
 
     async def reopen(self, run: str, segment: int) -> bool:
-        """Record that a run is queued with a new segment. Returns False if another did that."""
+        """Queue a run again with a new segment. Returns False if another process did so."""
         changed = await self._write(
             "UPDATE handrail_run SET status = 'queued', segment = :segment, changed = :now "
             f"WHERE id = :id AND segment < :segment AND NOT {_LIVE}",
@@ -295,7 +295,7 @@ class Rows:
     # workers
 
     async def add_worker(self, worker: str, version: str) -> None:
-        """Record that a worker exists. It holds its lock before."""
+        """Record a worker. It already holds its lock."""
         await self._write(
             PUT_WORKER,
             id=worker,
@@ -304,7 +304,7 @@ class Rows:
         )
 
     async def remove_worker(self, worker: str) -> None:
-        """Record that a worker has ended, and its runs are recovered."""
+        """Record a worker's end, after recovering its runs."""
         await self._write("DELETE FROM handrail_worker WHERE id = :id", id=worker)
 
     async def drop_pieces(self) -> None:
@@ -312,7 +312,7 @@ class Rows:
         await self._write(DROP_LEFT)
 
     async def move_worker(self, worker: str, version: str) -> None:
-        """Record that workers of another version take over the runs of a dead worker."""
+        """Record workers with another version taking over a dead worker's runs."""
         await self._write(
             "UPDATE handrail_worker SET version = :version WHERE id = :id",
             id=worker,
@@ -320,7 +320,7 @@ class Rows:
         )
 
     async def workers_of(self, version: str) -> list[str]:
-        """Return the ids of the workers of a version."""
+        """Return the ids of a version's workers."""
         rows = await self._read(
             "SELECT id FROM handrail_worker WHERE version = :version ORDER BY id", version=version
         )

@@ -1,4 +1,4 @@
-"""The segments of a run: each continues where the one before it stopped, in any process."""
+"""Run segments: each continues where the one before it stopped, in any process."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from handrail.telemetry import continue_trace, read_trace
 log = logging.getLogger("handrail")
 
 _End: TypeAlias = tuple[Standing, str, RunState]
-"""The status of a run after a segment, why it ended, and its state."""
+"""The run's status after a segment, why it ended, and its state."""
 PAUSES = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
 """Seconds before a segment begins again whose rows the database refused: five minutes in all."""
 _KEPT = 64
-"""How many states a worker keeps for the segments that it has queued."""
+"""States a worker keeps for segments it has queued."""
 
 
 def _tell_both(first: OnEvent, other: OnEvent, event: RunEvent) -> None:
@@ -56,12 +56,12 @@ def _tell_both(first: OnEvent, other: OnEvent, event: RunEvent) -> None:
 
 
 def questions_of(state: RunState) -> list[Pending]:
-    """Return the calls of a state that wait for a person, and not only for other calls."""
+    """Return a state's calls waiting for a person, and not only for other calls."""
     return [pending for pending in state.pending if pending.kind != "waiting"]
 
 
 class Segments:
-    """Runs segments: the body of the engine's one durable function."""
+    """Runs segments: the body for the engine's one durable function."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class Segments:
         self.live = Sender(rows.database)
         """Sends replies while they arrive."""
         self._next: dict[str, RunState] = {}
-        """States of segments that follow one of this worker, which it need not read."""
+        """States for segments following local ones, which need no read."""
 
     async def start(self, order: Order, row: Step, state: RunState, **about: Any) -> None:
         """Start a run from a state. A second start with the same id joins the first.
 
-        Its state is written with its row, so that another process can queue it.
+        Its state is written with its row, for another process to queue it.
         """
         first = state_row(order.run, order.number, state_line(state, 0, time.time()).body)
         await self.rows.journal(order.run).begin([row, first], state.messages, **about)
@@ -100,7 +100,7 @@ class Segments:
         await self._engine.start(order.id, order.agent, json.dumps(order))
 
     async def queue_lost(self, before: float) -> None:
-        """Queue runs that were queued before a time, and whose process died before it did that."""
+        """Queue runs whose process died before queueing them, before a time."""
         for run in await self._engine.unqueued(self.calls.served, before):
             about = await self.rows.journal(run).read_summary()
             row = await self.rows.find_run(run)
@@ -117,9 +117,9 @@ class Segments:
         await self._queue(order)
 
     async def resume(self, row: RunRow) -> None:
-        """Continue a run that failed. Raises ValueError if it has not failed, or cannot continue.
+        """Continue a failed run. Raises ValueError if it has not failed, or cannot continue.
 
-        One that was given up continues in its segment. Any other one has a state: a new segment.
+        A run given up continues in its segment. Any other one has a state: a new segment.
         """
         run, number = read_run(row), row.segment + 1
         saved = run.state if run.status == "failed" else None
@@ -137,7 +137,7 @@ class Segments:
             await self._queue(order._replace(state=dump_state(saved), trace=read_trace()))
 
     async def _add_state(self, order: Order, before: RunState, state: RunState) -> None:
-        """Write the state of a segment: the messages that are new since the one before it."""
+        """Write a segment's state: the messages added since the one before it."""
         line = state_line(state, count_shared(before, state), time.time())
         await self.rows.add_state(order.run, order.number, line.body)
 
@@ -150,13 +150,13 @@ class Segments:
         return (await self._read_states(order.run, order.number))[-1]
 
     async def _read_states(self, run: str, number: int) -> list[RunState]:
-        """Return the states in which segments begin, up to one: those that our rows have."""
+        """Return the initial states of segments, up to one, as far as our rows have them."""
         bodies = await self.rows.states_of(run, number)
         entries = [JournalEntry(run, at, STATE, body, "") for at, body in enumerate(bodies)]
         return list(read_states(entries))
 
     async def run(self, text: str) -> str:
-        """Run one segment, and return the status of the run after it."""
+        """Run one segment, and return the run's status after it."""
         order = Order(*json.loads(text))
         status: RunStatus = "cancelled"
         with self.calls.active.running(order.run, order.id), continue_trace(order.trace or {}):
@@ -235,7 +235,7 @@ class Segments:
         return options
 
     async def _take_answers(self, order: Order, state: RunState) -> str:
-        """Return the answers to the questions of the run. Those that expired are denied."""
+        """Return the answers to the run's questions. Expired ones are denied."""
         open_ = questions_of(state)
         await self.questions.expire(open_, time.time())
         taken = await self.questions.take(order.run, open_)
@@ -270,7 +270,7 @@ class Segments:
         await self._engine.wake(segment_id(run, number))
 
     async def _continue(self, following: Order, before: RunState, state: RunState) -> RunStatus:
-        """Continue in another segment, so that a restart reads a bounded number of steps."""
+        """Continue in another segment, bounding the steps a restart reads."""
         await self._add_state(following, before, state)
         self._next = {following.id: state, **dict(islice(self._next.items(), _KEPT))}
         await self._engine.start(following.id, following.agent, json.dumps(following))
@@ -289,9 +289,9 @@ class Segments:
         return await self._record_end(order, journal, how)
 
     async def give_up(self, run: str, number: int, why: str) -> None:
-        """Record that a run failed because its segment cannot run.
+        """Record a run's failure because its segment cannot run.
 
-        It has no state: its segment has more steps than the last one that is known.
+        It has no state: its segment has more steps than the last one known.
         """
         log.error("the run %s failed: %s", run, why)
         self.calls.active.counts.failed += 1

@@ -1,1 +1,1 @@
-"""The engine that queues segments and runs them again after a crash, behind its port."""
+"""The engine queueing segments and running them again after a crash, behind its port."""

@@ -1,4 +1,4 @@
-"""A queue for calls of some tools, its limits, and what the journal says about its calls."""
+"""A queue for some tools' calls, its limits, and journal lines about its calls."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from handrail.runs.lines import LineFields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallQueue:
-    """Calls of some tools wait here for a worker. Without a limit, any number runs at once."""
+    """Some tools' calls wait here for a worker. Without a limit, any number runs at once."""
 
     tools: Sequence[str] = ()
-    """The names of the tools whose calls go here."""
+    """Names of tools whose calls go here."""
     tags: Sequence[str] = ()
-    """Calls of tools with one of these tags go here too."""
+    """Calls to tools with one of these tags go here too."""
     per_worker: int | None = None
     """How many run at once on one worker."""
     in_all: int | None = None
@@ -35,16 +35,16 @@ class CallQueue:
 
 
 class QueuedLines:
-    """Tells the journal how long calls wait on queues. The turn that sends them sees no start."""
+    """Tells the journal how long calls wait on queues. The sending turn sees no start."""
 
     def __init__(self) -> None:
         self.sent: dict[str, LineFields] = {}
-        """Lines that are not written yet, by the id of the call."""
+        """Unwritten lines, by call id."""
         self._taken: dict[str, float] = {}
         """When workers took calls."""
 
     def send(self, call: str, queue: str, reason: WaitReason) -> None:
-        """Note that a call goes to a queue."""
+        """Note a call's way to a queue."""
         line = {"event": "waiting", "at": time.time(), "call_id": call, "on": list[str]()}
         self.sent[call] = {**line, "reason": reason, "what": queue}
 
@@ -54,7 +54,7 @@ class QueuedLines:
             self._taken[call] = at
 
     def waits(self, calls: Iterable[str]) -> list[LineFields]:
-        """Return the lines about these calls that are not written yet, each once."""
+        """Return the unwritten lines about these calls, each once."""
         return [self.sent.pop(call) for call in calls if call in self.sent]
 
     def change(self, line: LineFields) -> Iterator[LineFields]:

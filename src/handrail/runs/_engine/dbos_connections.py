@@ -1,4 +1,4 @@
-"""The connections of DBOS to a database. The only module that knows SQLAlchemy."""
+"""DBOS database connections. The only module that knows SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from handrail.runs._store.sqlite import BUSY_SECONDS, create_private, set_up
 
 
 def make_engine(database: Database) -> sqlalchemy.Engine:
-    """Return the connections of DBOS to a database, which has its own transactions."""
+    """Return the connections DBOS uses for a database, with their own transactions."""
     if database.is_postgres:
         url = database.url.replace("postgresql://", "postgresql+psycopg://", 1)
         alive = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
@@ -27,7 +27,7 @@ def make_engine(database: Database) -> sqlalchemy.Engine:
 
 
 def _set_up_server(connection: Any, _record: object) -> None:
-    """Prepare a connection to PostgreSQL. DBOS does so only for those that it makes itself."""
+    """Prepare a PostgreSQL connection. DBOS does so only for those it makes itself."""
     from handrail.runs._store.postgres import limit_idling
 
     limit_idling(connection)
@@ -35,7 +35,7 @@ def _set_up_server(connection: Any, _record: object) -> None:
 
 
 def _set_up(connection: Any, _record: object) -> None:
-    """Prepare a connection to SQLite. DBOS calls a function that it has since 3.42 only."""
+    """Prepare an SQLite connection. DBOS calls a function available since 3.42 only."""
     connection.isolation_level = "IMMEDIATE"
     connection.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000:.0f}")
     connection.execute("PRAGMA journal_mode=WAL")

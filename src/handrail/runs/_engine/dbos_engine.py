@@ -45,7 +45,7 @@ _DOUBT_SECONDS = 60.0
 _KEY_SECONDS = 10.0
 """Seconds until a segment is queued again whose texts this worker cannot open."""
 _STOP_SECONDS = 0.1
-"""How soon a thread of DBOS sees that it should end."""
+"""How soon a DBOS thread sees its end."""
 
 
 class DbosEngine:
@@ -85,9 +85,9 @@ class DbosEngine:
         self._client: DBOSClient | None = None
         self._is_own = False
         self.taken: dict[str, str] = {}
-        """The queues of the segments and calls that this process runs, by their ids."""
+        """Queues of local segments and calls, by their ids."""
         self._failed: dict[str, float] = {}
-        """Tokens of what was perhaps taken and not begun, and how long to look for it."""
+        """Tokens for work perhaps taken and not begun, and how long to look for it."""
         self._max_deaths = max_deaths
         self._rows = rows = Workflows(database, name, version, max_deaths=max_deaths)
         self.find, self.wake, self.cancel = rows.find, rows.wake, rows.cancel
@@ -97,11 +97,11 @@ class DbosEngine:
 
     @property
     def application(self) -> tuple[str, str]:
-        """The name and the version of the application."""
+        """The application's name and version."""
         return self._name, self._version
 
     async def open(self) -> None:
-        """Connect to the tables of DBOS. If they are missing or old, they are made new."""
+        """Connect to the DBOS tables, creating or updating them if necessary."""
         if self._client is None:
             self._client = await to_thread.run_sync(self._connect)
 
@@ -115,11 +115,11 @@ class DbosEngine:
 
     @property
     def client(self) -> DBOSClient:
-        """The connection to the tables of DBOS, while it is open."""
+        """The connection to the DBOS tables, while it is open."""
         return cast("DBOSClient", self._client)
 
     async def launch(self, body: Body, call_body: Body, worker: str) -> None:
-        """Prepare to run segments: in an own instance, or in the one that this process has."""
+        """Prepare to run segments: in an own instance, or in this process's."""
         check_names()
         host = find_instance()
         self._is_own = host is None
@@ -172,12 +172,12 @@ class DbosEngine:
             executor_id=worker,
             serializer=DBOSPortableJSONSerializer(),
             log_level="ERROR",
-            use_listen_notify=False,  # we wait for nothing that it would tell
+            use_listen_notify=False,  # we wait for no such notice
             notification_listener_polling_interval_sec=_STOP_SECONDS,
         )
 
     def _check_host(self, host: Any) -> None:
-        """Refuse to join an instance that does not see our segments."""
+        """Refuse to join an instance which does not see our segments."""
         found = read_settings(host)
         joined = (found.name, DBOS.application_version, found.url)
         wanted = (self._name, self._version, self._database.url)
@@ -193,17 +193,17 @@ class DbosEngine:
             )
 
     def find_host(self) -> str | None:
-        """Return the id of this process if it already uses DBOS."""
+        """Return this process's id if it already uses DBOS."""
         return None if find_instance() is None else DBOS.executor_id
 
     async def drain(self, seconds: float) -> None:
-        """Wait for the segments that run."""
+        """Wait for running segments."""
         if self._is_own:
             self._is_own = False
             system = find_system(find_instance())
             whole = partial(DBOS.destroy, workflow_completion_timeout_sec=int(seconds))
             await to_thread.run_sync(whole)
-            end_retries(system)  # of what a segment writes later
+            end_retries(system)  # for a segment's later writes
             # DBOS gave the loop its own threads for `to_thread`, and has ended them
             loop: Any = running_loop()
             loop.set_default_executor(ThreadPoolExecutor())
@@ -234,12 +234,12 @@ class DbosEngine:
         await self._queue(segment_id.rpartition(":")[0], options, text)
 
     async def _queue(self, run: str, options: Any, text: str) -> None:
-        """Queue something of a run. Nothing stays if the run was removed at the same time."""
+        """Queue part of a run. Nothing stays if the run was removed at the same time."""
         await to_thread.run_sync(self.client.enqueue, options, self._seals.seal_text(text))
         await self._rows.drop_removed(run, options["workflow_id"])
 
     async def queued(self, queues: Collection[str]) -> list[str]:
-        """Return those of these queues that have something for this version."""
+        """Return the queues with something for this version."""
         for token, until in list(self._failed.items()):
             await self._rows.put_back(token)
             if time.monotonic() > until:
@@ -293,6 +293,6 @@ class DbosEngine:
 
 
 def _is_about_a_run(record: logging.LogRecord) -> bool:
-    """Return False for what DBOS says of a run that was removed while it was under way."""
+    """Return False for DBOS messages about a run removed while under way."""
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or kind.__name__ != "DBOSNonExistentWorkflowError"

@@ -1,4 +1,4 @@
-"""The private names of DBOS that are used: each once, and checked before a worker begins."""
+"""The private DBOS names in use: each once, and checked before a worker begins."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ FUNCTIONS: Mapping[str, str] = {
         "self queue executor_id app_version queue_partition_key local_running_count *owner_xid"
     ),
 }
-"""Functions of private modules, and the parameters that we give. Those with ``*`` by name."""
+"""Functions in private modules, and the parameters we pass. Those with ``*`` by name."""
 VALUES = (_INSTANCE, _QUEUE_PROOF, f"{_PICKLES}.deserialize")
-"""Values of private modules."""
+"""Values in private modules."""
 ATTRIBUTES = (
     "_config",
     "_launched",
@@ -50,13 +50,13 @@ ATTRIBUTES = (
     "_workflow_timeout_stop_event",
     "background_thread_stop_events",
 )
-"""What an instance has that was launched."""
+"""Attributes of a launched instance."""
 _BUSY = {"55P03", "40001"}
 """What PostgreSQL says if another worker takes from the same queue now."""
 
 
 def check_names() -> None:
-    """Raise a HandrailError unless this version of DBOS has what we use."""
+    """Raise a HandrailError unless this DBOS version has everything we use."""
     wrong = [path for path, names in FUNCTIONS.items() if not _fits(path, names.split())]
     _refuse_names([*wrong, *(path for path in VALUES if not _has(path))])
 
@@ -86,7 +86,7 @@ def _follow(value: Any, names: Iterable[str]) -> Any:
 
 
 def _find(path: str) -> Any:
-    """Return what a private module of DBOS has."""
+    """Return a name from a private DBOS module."""
     module, *names = path.split(".")
     return _follow(import_module(f"dbos.{module}"), names)
 
@@ -114,18 +114,18 @@ def _fits(path: str, names: Sequence[str]) -> bool:
 
 
 def find_instance() -> Any:
-    """Return the instance that this process has launched."""
+    """Return the instance launched by this process."""
     found = _find(_INSTANCE)
     return found if getattr(found, "_launched", found is not None) else None
 
 
 def forget_workflow(name: str) -> None:
-    """Let a workflow be registered again. An earlier worker of this process may have left one."""
+    """Allow registering a workflow again. An earlier worker in this process may have left one."""
     _find(_REGISTRY)().workflow_info_map.pop(name, None)
 
 
 class Settings(NamedTuple):
-    """The settings of an instance."""
+    """An instance's settings."""
 
     name: str
     url: str
@@ -133,7 +133,7 @@ class Settings(NamedTuple):
 
 
 def read_settings(instance: Any) -> Settings:
-    """Return the settings of an instance."""
+    """Return an instance's settings."""
     config, serializer = instance._config, instance._serializer  # noqa: SLF001
     return Settings(config["name"], config["system_database_url"], serializer.name())
 
@@ -144,15 +144,15 @@ class Taken(NamedTuple):
     queue: str
     most: int
     limits: CallQueue | None
-    """The limits of a queue of calls."""
+    """A call queue's limits."""
     running: int
-    """How many of its calls run here."""
+    """Its calls running here."""
     token: str
-    """Marks the rows that are taken."""
+    """Marks the rows taken."""
 
 
 def take(instance: Any, wanted: Taken) -> list[Any]:
-    """Take rows from a queue for this process, and return those that it must begin."""
+    """Take a queue's rows for this process, and return those it must begin."""
     system = find_system(instance)
     queue = _make_queue(wanted)
     keys: list[str | None] = [None]
@@ -182,7 +182,7 @@ def begin(instance: Any, row: Any, token: str) -> None:
 
 
 def _make_queue(wanted: Taken) -> Any:
-    """Return a queue of DBOS that has no row, so that no other thread checks it."""
+    """Return a DBOS queue without a row, which no other thread checks."""
     named: dict[str, Any] = {"worker_concurrency": wanted.most}
     if (limits := wanted.limits) is not None:
         rate = limits.rate
@@ -196,14 +196,14 @@ def _make_queue(wanted: Taken) -> Any:
 
 
 def find_system(instance: Any) -> Any:
-    """Return the connection of an instance to its tables. It does not say later."""
+    """Return an instance's connection to its tables. It does not say later."""
     return instance._sys_db  # noqa: SLF001
 
 
 def end_checks(instance: Any) -> None:
-    """End the threads that check the database all the time: no one needs what they look for.
+    """End the threads checking the database all the time: no one needs their finds.
 
-    These are schedules, timeouts, messages, and queues that DBOS listens to.
+    These are schedules, timeouts, messages, and queues DBOS listens to.
     """
     for event in (*instance.background_thread_stop_events, instance._workflow_timeout_stop_event):  # noqa: SLF001
         event.set()
@@ -216,7 +216,7 @@ def end_retries(system: Any) -> None:
 
 
 def read_versions(engine: Any) -> tuple[int, int]:
-    """Return the number of the last migration of DBOS: of the tables, and of the package."""
+    """Return the last DBOS migration's number: in the tables, and in the package."""
     if engine.dialect.name == "sqlite":
         done, last = _find(_FILE_VERSIONS)(engine)
     else:

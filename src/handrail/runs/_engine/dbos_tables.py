@@ -1,4 +1,4 @@
-"""The tables of DBOS: create them, change them, or write the SQL that does."""
+"""The DBOS tables: create them, change them, or write the SQL for it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _INDEX = (
     "CREATE INDEX IF NOT EXISTS handrail_calls ON dbos.workflow_status "
     f"(workflow_uuid COLLATE \"C\") WHERE name = '{CALL}'"
 )
-"""Finds the calls of a run, on PostgreSQL."""
+"""Finds a run's calls, on PostgreSQL."""
 
 
 def make_current(database: Database, engine: Any) -> None:
-    """Create or change the tables of DBOS, unless they are those of the installed version."""
+    """Create or change the DBOS tables, unless they match the installed version."""
     done, last = read_versions(engine)
     try:
         if done < last:
@@ -39,7 +39,7 @@ def make_current(database: Database, engine: Any) -> None:
 
 
 def migrate_engine(database: Database) -> None:
-    """Create or change the tables of DBOS in a database."""
+    """Create or change the DBOS tables in a database."""
     engine = make_engine(database)
     try:
         make_current(database, engine)
@@ -48,7 +48,7 @@ def migrate_engine(database: Database) -> None:
 
 
 def write_engine_sql(database: Database) -> str:
-    """Return the text that makes the tables of DBOS current: SQL, or a comment with a command."""
+    """Return text for updating the DBOS tables: SQL, or a comment with a command."""
     engine = make_engine(database)
     done, last = read_versions(engine)
     engine.dispose()

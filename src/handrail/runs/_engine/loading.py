@@ -1,4 +1,4 @@
-"""Load the engine of durable runs. Only who starts runs, or works on them, needs it."""
+"""Load the durable engine. Only processes starting or working on runs need it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 class EngineMigrations(NamedTuple):
-    """Functions that change the tables of the engine."""
+    """Functions changing the engine's tables."""
 
     migrate: Callable[[Database], None]
     write_sql: Callable[[Database], str]
 
 
 def load_migrations() -> EngineMigrations:
-    """Return functions that change the engine's tables. Raises HandrailError without it."""
+    """Return functions changing the engine's tables. Raises HandrailError without it."""
     with _explaining():
         from handrail.runs._engine.dbos_tables import migrate_engine, write_engine_sql
     return EngineMigrations(migrate_engine, write_engine_sql)
 
 
 def load_engine() -> type[DbosEngine]:
-    """Return the class of the engine. Raises HandrailError if it is not installed."""
+    """Return the engine's class. Raises HandrailError if it is not installed."""
     with _explaining():
         from handrail.runs._engine.dbos_engine import DbosEngine
     return DbosEngine

@@ -1,4 +1,4 @@
-"""The part of an engine that durable runs use. All values are text, never objects."""
+"""The part of an engine durable runs use. All values are text, never objects."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Literal, Protocol, TypeAlias, cast
 from handrail.runs._store.port import Step
 
 Body: TypeAlias = Callable[[str], Awaitable[str | None]]
-"""The body of a segment: takes its text, and returns how it ended; None if it was put back."""
+"""A segment's body: takes its text, and returns how it ended, or None if it was put back."""
 SegmentStatus: TypeAlias = Literal["queued", "running", "parked", "done", "failed", "cancelled"]
-"""The status of a segment, for the engine. The run has its own."""
+"""A segment's status, for the engine. The run has its own."""
 
 
 def segment_id(run: str, number: int) -> str:
-    """Return the id of a segment of a run."""
+    """Return a segment's id."""
     return f"{run}:{number}"
 
 
 def agent_queue(agent: str) -> str:
-    """Return the name of the queue of an agent's segments. Its workers have the agent."""
+    """Return the queue name for an agent's segments. Its workers have the agent."""
     return f"handrail agent {agent}"
 
 
 def suspect_queue(agent: str) -> str:
-    """Return the name of the queue of an agent's segments whose workers died more than once."""
+    """Return the queue name for an agent's segments whose workers died more than once."""
     return f"handrail suspect {agent}"
 
 
 def call_queue(name: str) -> str:
-    """Return the engine's name of a queue of calls."""
+    """Return the engine's name for a call queue."""
     return f"handrail call {name}"
 
 
@@ -37,26 +37,26 @@ QueueKind: TypeAlias = Literal["agent", "suspect", "call"]
 
 
 def read_queue(queue: str) -> tuple[QueueKind, str]:
-    """Return the kind of a queue, and the agent or the queue of calls that it belongs to."""
+    """Return a queue's kind, and its agent or call queue."""
     _, kind, name = queue.split(" ", 2)
     return cast("QueueKind", kind), name
 
 
 class Engine(Protocol):
-    """Queues segments and runs each of them until it has ended, again after a crash.
+    """Queues segments and runs each until it has ended, again after a crash.
 
-    Our own rows record the steps of a segment. Forking a run needs nothing more: it starts a
-    segment with another id.
+    Our own rows record a segment's steps. Forking a run needs nothing more: it starts a segment
+    with another id.
     """
 
     @property
     def application(self) -> tuple[str, str]:
-        """The name and the version of the application."""
+        """The application's name and version."""
         ...
 
     @property
     def taken(self) -> Mapping[str, str]:
-        """The queues of the segments and calls that this process runs, by their ids."""
+        """Queues of local segments and calls, by their ids."""
         ...
 
     async def open(self) -> None:
@@ -64,7 +64,7 @@ class Engine(Protocol):
         ...
 
     def find_host(self) -> str | None:
-        """Return the id of this process if it already runs the engine for something else."""
+        """Return this process's id if it already runs the engine for something else."""
         ...
 
     async def launch(self, body: Body, call_body: Body, worker: str) -> None:
@@ -72,7 +72,7 @@ class Engine(Protocol):
         ...
 
     async def drain(self, seconds: float) -> None:
-        """Wait for the segments that run."""
+        """Wait for running segments."""
         ...
 
     async def close(self) -> None:
@@ -95,17 +95,17 @@ class Engine(Protocol):
         ...
 
     async def queued(self, queues: Collection[str]) -> list[str]:
-        """Return those of these queues that have something for this version."""
+        """Return the queues with something for this version."""
         ...
 
     async def measure(self) -> list[tuple[str, int, float]]:
-        """Return the queues of this version: how many wait there, and since when the first."""
+        """Return this version's queues: how many wait there, and since when the first."""
         ...
 
     async def take(self, queue: str, most: int) -> int:
         """Take at most ``most`` segments from a queue, and begin to run them.
 
-        Returns how many were taken. A queue of calls has its own limits.
+        Returns how many were taken. A call queue has its own limits.
         """
         ...
 
@@ -114,11 +114,11 @@ class Engine(Protocol):
         ...
 
     async def cancel(self, segment_id: str) -> None:
-        """Stop a segment, also while a step of it runs."""
+        """Stop a segment, also during a step."""
         ...
 
     async def find(self, segment_id: str) -> SegmentStatus | None:
-        """Return the status of a segment, or None if there is none."""
+        """Return a segment's status, or None if there is none."""
         ...
 
     async def given_up(self, run: str | None = None) -> list[tuple[str, int, str]]:
@@ -126,22 +126,22 @@ class Engine(Protocol):
         ...
 
     async def unqueued(self, agents: Collection[str], before: float) -> list[str]:
-        """Return queued runs of agents, without a segment, that have not changed since a time."""
+        """Return agents' queued runs without a segment, unchanged since a time."""
         ...
 
     async def owners(self) -> list[str]:
-        """Return the ids of the workers that run segments, dead or alive."""
+        """Return the ids of workers running segments, dead or alive."""
         ...
 
     async def owned(self, worker: str) -> list[str]:
-        """Return the ids of the segments that a worker runs."""
+        """Return the ids of a worker's segments."""
         ...
 
     async def recover(self, worker: str) -> int:
-        """Queue the segments of a dead worker again, and return their number.
+        """Queue a dead worker's segments again, and return their number.
 
-        Those whose workers died more than once go to the queues of suspects, and those whose
-        workers died too often are given up. A queued call is given up after two deaths.
+        Those whose workers died more than once go to the suspect queues, and those whose workers
+        died too often are given up. A queued call is given up after two deaths.
         """
         ...
 
@@ -150,7 +150,7 @@ class Engine(Protocol):
         ...
 
     async def excuse(self, worker: str) -> None:
-        """Let the end of a worker be no death for what it runs now."""
+        """Excuse a worker's end: its current work counts no death."""
         ...
 
     async def retry(self, run: str, number: int, agent: str) -> bool:
@@ -158,5 +158,5 @@ class Engine(Protocol):
         ...
 
     def failure(self, run: str, number: int) -> Step:
-        """Return a statement that changes a row only while a segment is given up."""
+        """Return a statement changing a row only while a segment is given up."""
         ...

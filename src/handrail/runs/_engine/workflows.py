@@ -1,4 +1,4 @@
-"""The engine's table of segments and queued calls: what its public functions do not say or do."""
+"""The engine's table for segments and queued calls: what its public functions do not say or do."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from handrail.runs._store.database import Database
 from handrail.runs._store.port import FIND_TABLE, Step
 
 _NAME = re.compile(r"[a-z0-9_-]{3,256}")
-"""The names of applications that the engine accepts."""
+"""Application names accepted by the engine."""
 SEGMENT = "handrail.segment"
-"""The name of the workflow of a segment."""
+"""Workflow name for segments."""
 CALL = "handrail.call"
-"""The name of the workflow of a queued call."""
+"""Workflow name for queued calls."""
 JSON = "portable_json"
-"""The form of the rows that we write."""
+"""The form of our rows."""
 _PARTS = ("workflow_input", "workflow_output", "operation_outputs")
-"""Tables of the engine whose rows do not go with the row of their workflow."""
+"""Engine tables whose rows stay when their workflow's row is deleted."""
 SUSPECT_DEATHS = 2
-"""After this many deaths of its workers, a segment runs alone."""
+"""Worker deaths after which a segment runs alone."""
 CALL_DEATHS = 2
-"""After this many deaths of its workers, a queued call is given up: its model reads that."""
+"""Worker deaths after which a queued call is given up: its model reads this."""
 _HELD = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
-"""The engine's word for a segment that it gave up because its workers died."""
+"""The engine's word for a segment given up because its workers died."""
 _GAVE_UP = "The engine gave the run up."
 _STATUS: dict[str, SegmentStatus] = {
     "ENQUEUED": "queued",
@@ -74,7 +74,7 @@ class Workflows:
         return self._exist
 
     async def wake(self, segment_id: str) -> None:
-        """Let a parked segment run now. The engine's own way also repeats one that runs."""
+        """Run a parked segment now. The engine's own way also repeats a running one."""
         await self._change(
             f"UPDATE {self._table} SET status = 'ENQUEUED', delay_until_epoch_ms = :now, "
             "updated_at = :now WHERE workflow_uuid = :id AND status = 'DELAYED'",
@@ -98,7 +98,7 @@ class Workflows:
         return await self._database.write(sql, **values) if await self.exist() else 0
 
     async def find(self, segment_id: str) -> SegmentStatus | None:
-        """Return the status of a segment, or None if there is none."""
+        """Return a segment's status, or None if there is none."""
         rows = await self._database.read(
             f"SELECT status FROM {self._table} WHERE workflow_uuid = :id",
             id=segment_id,
@@ -106,7 +106,7 @@ class Workflows:
         return _STATUS.get(rows[0][0], "failed") if rows else None
 
     async def queued(self, queues: Collection[str]) -> list[str]:
-        """Return those of these queues that have something for this version.
+        """Return the queues with something for this version.
 
         Segments and calls whose pause is over are queued, and found the next time.
         """
@@ -130,7 +130,7 @@ class Workflows:
         return found
 
     async def measure(self) -> list[tuple[str, int, float]]:
-        """Return the queues of this version: how many wait there, and since when the first.
+        """Return this version's queues: how many wait there, and since when the first.
 
         A parked segment waits for a worker since its time came.
         """
@@ -163,7 +163,7 @@ class Workflows:
         return [(run, number, _say_given_up(*why)) for run, number, *why in rows]
 
     async def unqueued(self, agents: Collection[str], before: float) -> list[str]:
-        """Return queued runs of agents, without a segment, that have not changed since a time."""
+        """Return agents' queued runs without a segment, unchanged since a time."""
         rows = await self._database.read(
             f"SELECT r.id FROM handrail_run r JOIN {self._each} ON q.value = r.agent "
             "WHERE r.status = 'queued' AND r.changed < :before AND NOT EXISTS "
@@ -176,11 +176,11 @@ class Workflows:
         return [row[0] for row in rows]
 
     async def owners(self) -> list[str]:
-        """Return the ids of the workers that run segments, dead or alive."""
+        """Return the ids of workers running segments, dead or alive."""
         return await self._read_running("DISTINCT executor_id")
 
     async def owned(self, worker: str) -> list[str]:
-        """Return the ids of the segments that a worker runs."""
+        """Return the ids of a worker's segments."""
         return await self._read_running("workflow_uuid", "AND executor_id = :worker", worker=worker)
 
     async def _read_running(self, column: str, more: str = "", **values: str) -> list[str]:
@@ -193,10 +193,10 @@ class Workflows:
         return [row[0] for row in rows]
 
     async def recover(self, worker: str) -> int:
-        """Queue the segments of a dead worker again, and return their number.
+        """Queue a dead worker's segments again, and return their number.
 
-        The engine counts how often it began a segment. So this is how often its workers died,
-        without those that were excused.
+        The engine counts how often it began a segment. This is how often its workers died, without
+        excused deaths.
         """
         agent, suspect = agent_queue(""), suspect_queue("")
         return await self._database.write(
@@ -218,7 +218,7 @@ class Workflows:
         )
 
     async def excuse(self, worker: str) -> None:
-        """Let the end of a worker be no death for what it runs now."""
+        """Excuse a worker's end: its current work counts no death."""
         await self._database.write(
             f"UPDATE {self._table} SET recovery_attempts = recovery_attempts - 1 "
             f"WHERE {_RUNNING} AND executor_id = :worker",
@@ -265,7 +265,7 @@ class Workflows:
         return bool(await self._database.transact(steps, 2))
 
     def failure(self, run: str, number: int) -> Step:
-        """Return a statement that changes a row only while a segment is given up."""
+        """Return a statement changing a row only while a segment is given up."""
         sql = (
             f"UPDATE {self._table} SET updated_at = updated_at "
             "WHERE workflow_uuid = :id AND status IN ('ERROR', :held)"
@@ -288,7 +288,7 @@ class Workflows:
         )
 
     async def drop_removed(self, run: str, id_: str) -> None:
-        """Remove what was queued for a run that someone else removed at the same time."""
+        """Remove work queued for a run someone else removed at the same time."""
         if not await self._database.read("SELECT 1 FROM handrail_run WHERE id = :run", run=run):
             await self._database.transact(await self.removal([run], [id_]), 0)
 
@@ -328,10 +328,10 @@ _RUNNING = (
 
 _IN_FLIGHT = "status IN ('ENQUEUED', 'PENDING')"
 _ENDED_BADLY = "status IN ('ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')"
-"""Conditions of indexes of the engine. SQLite uses these only with the same words."""
+"""Conditions of engine indexes. SQLite uses these only with the same words."""
 _PLACE = "rtrim(w.workflow_uuid, '0123456789')"
 _RUN_ID = f"substr({_PLACE}, 1, length({_PLACE}) - 1)"
-"""The run of a segment."""
+"""A segment's run."""
 _DUE = (
     "status = 'DELAYED' AND delay_until_epoch_ms <= :now "
     "AND application_version = :version AND application_name = :app"

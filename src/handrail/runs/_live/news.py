@@ -1,6 +1,6 @@
-"""Notice that someone has changed the runs, such as with an answer, before the next look for work.
+"""Notice others' changes to runs, such as answers, before the next look for work.
 
-A change that is missed costs time only: a worker looks for work in any case.
+A missed change costs only time: a worker looks for work in any case.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
 
 _TICK = 0.05
-"""Seconds between two checks of a file."""
+"""Seconds between two file checks."""
 _REST = 0.1
-"""Seconds without news after some: much that happens at once is news once."""
+"""Seconds without news after some: simultaneous changes are news once."""
 _PAUSE = 1.0
 """Seconds before the next try to reach a server."""
 
@@ -45,9 +45,9 @@ async def watch(
 
 
 async def _watch_file(database: Database, tell: Callable[[], None], rest: float) -> None:
-    """Tell when another connection has written to a SQLite file.
+    """Report writes by other connections to a SQLite file.
 
-    A thread checks the file. A timer of the event loop would cost more CPU.
+    A thread checks the file. An event loop timer would cost more CPU.
     """
     loop: Any = running_loop()
     stop = threading.Event()
@@ -79,7 +79,7 @@ def _check(
 async def _watch_server(
     database: Database, tell: Callable[[], None], channel: str, rest: float
 ) -> None:
-    """Tell when a process says that it has changed something; see ``Database.tell_workers``."""
+    """Report changes announced by a process; see ``Database.tell_workers``."""
     while True:
         with suppress(Exception):  # it is away, and looks for work say so
             connection = await to_thread.run_sync(database.listen, channel)

@@ -41,7 +41,7 @@ class Sender:
         return LiveReply(self, run, turns)
 
     def put(self, reply: LiveReply) -> None:
-        """Note that a reply has something to send."""
+        """Note a reply with something to send."""
         if reply not in self._waiting:
             self._waiting.append(reply)
         self._wake()

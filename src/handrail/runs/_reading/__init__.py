@@ -1,1 +1,1 @@
-"""Rows that the writer of a journal keeps beside its entries, for pages and searches."""
+"""Rows kept by a journal's writer beside its entries, for pages and searches."""

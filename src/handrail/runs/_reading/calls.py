@@ -1,4 +1,4 @@
-"""The calls of a run, in pages, with what happened to each."""
+"""A run's calls, in pages, each with its history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CALL = "SELECT number, call, turn, tool, status, began, ended, rule, pending, f
 
 
 def open_turn(select: Select, run: str, seen: str) -> int:
-    """Return the turn that matters: one that waits, else one that failed, else the last."""
+    """Return the turn to open: a waiting one, else a failed one, else the last."""
     rows = select(
         "SELECT number FROM handrail_turn WHERE run = :run AND calls > 0 "
         f"AND {seen} ORDER BY CASE WHEN waiting > 0 THEN 0 WHEN failed > 0 THEN 1 ELSE 2 END, "
@@ -100,7 +100,7 @@ def _lines_of(rows: Sequence[tuple[Any, ...]], entries: Iterable[JournalEntry]) 
 def _match(
     rows: Sequence[tuple[Any, ...]], entries: Iterable[JournalEntry]
 ) -> list[CallHistory | None]:
-    """Return the history of each call. An id can be used again after its call has ended."""
+    """Return each call's history. An id can be reused after its call has ended."""
     by_id: dict[str, list[CallHistory]] = {}
     for history in all_calls(read_history(_lines_of(rows, entries))):
         by_id.setdefault(history.id, []).append(history)

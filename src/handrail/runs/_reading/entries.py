@@ -1,4 +1,4 @@
-"""Read entries for pages: of a range of a run, or of some events."""
+"""Read entries for pages: a range in a run, or some events."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from handrail.runs.journal import JournalEntry
 from handrail.runs.lines import EVENTS
 
 MAX_ENTRIES = 20_000
-"""Rows of entries that one page reads at most."""
+"""Maximum entry rows read for one page."""
 
 
 def read_range(database: Database, run: str, first: int, last: int) -> list[JournalEntry]:
-    """Return the events of a run between two numbers, without its states."""
+    """Return a run's events between two numbers, without its states."""
     rows = database.read_now(
         "SELECT first, digest, lines FROM handrail_journal WHERE run = :run AND first <= :last "
         f"AND last >= :first ORDER BY first LIMIT {MAX_ENTRIES}",

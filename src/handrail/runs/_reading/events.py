@@ -19,9 +19,9 @@ from handrail.runs.journal import EventRow
 POLL_SECONDS = 0.5
 """Seconds between two looks."""
 MAX_BLOCKS = 2_000
-"""Rows of a journal that a page searches at most."""
+"""Maximum journal rows searched for one page."""
 _EVENTS = 500
-"""Events that a search reads at once."""
+"""Events read at once by a search."""
 _PAGE = 100
 _BLOCKS = "SELECT j.place, j.run, j.first, j.at, j.digest, j.lines FROM handrail_journal j WHERE"
 _TESTS = ("run", "kind", "who", "tool", "rule")
@@ -32,7 +32,7 @@ def find_events(
 ) -> EventsPage:
     """Return a page of events, the newest first.
 
-    It searches a bounded part of the journals: a page can have fewer events, and others follow.
+    It searches a bounded journal part: a page can have fewer events, and others follow.
     """
     where, values = [seen], dict[str, Any]()
     if query.run:
@@ -65,7 +65,7 @@ def find_events(
 
 
 def _group(blocks: Iterable[tuple[Any, ...]], most: int) -> Iterator[list[str]]:
-    """Yield places of rows that have ``most`` events or a few more, so that few are in memory."""
+    """Yield places of rows with ``most`` events or a few more, limiting those in memory."""
     group, events = list[str](), 0
     for place, count in blocks:
         group.append(str(int(place)))
@@ -88,12 +88,12 @@ def _matches(row: EventRow, query: EventQuery, before: int) -> bool:
 
 
 def read_events(select: Select, blocks: Sequence[tuple[Any, ...]]) -> list[EventRecord]:
-    """Return the events in rows of journals, without states. Each has the tool of its call."""
+    """Return the events in journal rows, without states. Each has its call's tool."""
     found = [one for block in blocks for one in _read_block(block)]
     if not any(one.row.call and not one.row.tool for one in found):
         return found
     places = ", ".join(str(int(place)) for place, *_ in blocks)
-    calls = select(  # those that were requested in an earlier row
+    calls = select(  # those requested in an earlier row
         "SELECT DISTINCT c.run, c.call, c.first, c.last, c.tool FROM handrail_journal j "
         "JOIN handrail_called c ON c.run = j.run AND c.first < j.first AND c.last >= j.first "
         f"WHERE j.place IN ({places})"
@@ -175,7 +175,7 @@ async def follow_events(
 
 
 def _find_block(database: Database, after: int | None) -> int:
-    """Return the place of the last row of a journal, or of the one before an event's row."""
+    """Return the place of a journal's last row, or of the row before an event's."""
     last = "SELECT COALESCE(MAX(j.place), 0) FROM handrail_journal j WHERE"
     if after is None:
         [(place,)] = database.read_now(f"{last} 1 = 1 {_written_only(database)}", {})
@@ -185,7 +185,7 @@ def _find_block(database: Database, after: int | None) -> int:
 
 
 def _written_only(database: Database) -> str:
-    """Return a condition that rows must meet, so that none before them can appear later.
+    """Return a condition for rows, after which none before them can appear later.
 
     Rows of a transaction on PostgreSQL appear once no older transaction can add any before them.
     """

@@ -36,7 +36,7 @@ def read_event_pages(
 
 
 def events_as_jsonl(pages: Iterable[Sequence[EventRecord]]) -> Generator[str]:
-    """Yield the lines of each page: an event with its digest as JSON."""
+    """Yield each page's lines: an event with its digest as JSON."""
     for page in pages:
         yield "".join(f"{json.dumps(_document(event))}\n" for event in page)
 
@@ -48,7 +48,7 @@ def _document(event: EventRecord) -> dict[str, Any]:
 
 
 def events_as_csv(pages: Iterable[Sequence[EventRecord]]) -> Generator[str]:
-    """Yield a head, then the rows of each page. A spreadsheet runs no cell as a formula."""
+    """Yield a head, then each page's rows. A spreadsheet runs no cell as a formula."""
     yield _row(_HEADS)
     for page in pages:
         yield "".join(_row(_cells(event)) for event in page)

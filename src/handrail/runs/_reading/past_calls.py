@@ -14,14 +14,14 @@ from handrail.runs.history import read_key
 from handrail.runs.journal import parse_object
 
 MAX_CALLS = 2_000
-"""Calls that are read at most, the newest."""
+"""Maximum calls to read, the newest first."""
 _PAGE = 500
 MAX_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastCall:
-    """A call that was decided."""
+    """A decided call."""
 
     run: str
     call: Call
@@ -33,7 +33,7 @@ class PastCall:
 
 
 def read_past_calls(records: Records, *, limit: int = MAX_CALLS) -> tuple[PastCall, ...]:
-    """Return the newest calls that were decided, in six statements at most."""
+    """Return the newest decided calls, in six statements at most."""
     kinds = ("decided", "requested", "answered")
     decided, asked, answered = (_read(records, kind, limit) for kind in kinds)
     calls: list[PastCall] = []
@@ -54,7 +54,7 @@ def read_past_calls(records: Records, *, limit: int = MAX_CALLS) -> tuple[PastCa
 
 
 def past_call(run: str, record: CallRecord) -> PastCall:
-    """Return a call of a page as it was decided."""
+    """Return a page's call as it was decided."""
     lines = {str(one.get("event")): one for one in reversed(record.events)}
     history, then = record.row.history, lines.get("decided", {})
     return PastCall(
@@ -69,7 +69,7 @@ def past_call(run: str, record: CallRecord) -> PastCall:
 def read_call_records(
     records: Records, run: str, lines: Iterable[Mapping[str, Any]]
 ) -> tuple[CallRecord, ...]:
-    """Return all calls of a run with their events, given the lines of its journal."""
+    """Return all calls in a run with their events, given its journal's lines."""
     events: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
     for line in lines:
         turn, _, call = read_key(line)
@@ -81,7 +81,7 @@ def read_call_records(
 
 
 def list_runs(records: Records) -> Iterator[str]:
-    """Yield the ids of all runs, the newest first, a page at a time."""
+    """Yield all run ids, the newest first, a page at a time."""
     page = records.runs(limit=_PAGE)
     yield from (row.id for row in page.rows)
     while page.next:
@@ -92,7 +92,7 @@ def list_runs(records: Records) -> Iterator[str]:
 def _read(
     records: Records, kind: str, limit: int
 ) -> dict[tuple[str, int, str, str], dict[str, Any]]:
-    """Return the first event of a kind of each call, the newest calls first."""
+    """Return each call's first event with a kind, the newest calls first."""
     page = records.events(EventQuery(kind=kind), limit=limit)
     lines = [(one.row, parse_object(one.body)) for one in page.rows]
     return {(row.run, *read_key(line)[:2], row.call): line for row, line in lines}

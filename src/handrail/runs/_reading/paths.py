@@ -11,7 +11,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.~-]{,127}")
 def to_path(text: str) -> str:
     """Return an id for an address. Ids come from outside, so most are encoded.
 
-    The address of an id that no database can store is that of the id as it was stored.
+    The address of an id no database can store is its stored form.
     """
     if _PLAIN.fullmatch(text):
         return text
@@ -20,7 +20,7 @@ def to_path(text: str) -> str:
 
 
 def from_path(path: str) -> str:
-    """Return the id that ``to_path`` encoded; an id that nothing has for any other text."""
+    """Return the id encoded by ``to_path``, or an unused id for any other text."""
     if not path.startswith("~"):
         return path if _PLAIN.fullmatch(path) else ""
     try:

@@ -1,4 +1,4 @@
-"""Records over a database: each method is one to three statements, whatever the number of rows."""
+"""Records over a database: each method is one to three statements, whatever the row count."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from handrail.runs.journal import EventRow
 _HOUR = 3600
 _SUMMARY = ", ".join(f"s.{name}" for name in SUMMARY_COLUMNS.split(", "))
 _TURN = {one.name: one.name.removesuffix("_tokens") for one in fields(TurnRow)}
-"""The fields of a turn, and their columns."""
+"""A turn's fields, and their columns."""
 _COLUMNS = len(SUMMARY_COLUMNS.split(", "))
 
 
@@ -72,7 +72,7 @@ class Records:
 
     @property
     def searches_texts(self) -> bool:
-        """Whether a search finds words of prompts. It cannot if they are sealed."""
+        """Whether a search finds words in prompts. It cannot if they are sealed."""
         return self._database.seals.codec is None
 
     def inbox(self, *, after: str = "", limit: int = 50) -> InboxPage:
@@ -105,7 +105,7 @@ class Records:
         return InboxPage(rows=found, next=more, total=max(int(total), len(found)))
 
     def _read_votes(self, requests: Sequence[str]) -> Sequence[tuple[str, str]]:
-        """Return the votes about requests: each has the id of its request, and its text."""
+        """Return votes about requests: each has its request's id, and its text."""
         if not requests:
             return []
         query = "SELECT pending, answer FROM handrail_vote WHERE pending IN"
@@ -113,7 +113,7 @@ class Records:
         return [(request, vote) for request, vote in rows]
 
     def request(self, pending_id: str) -> RequestRecord | None:
-        """Return a request with everything that was stored when it was asked."""
+        """Return a request with everything stored when it was asked."""
         rows = self._select(
             "SELECT q.pending, q.answer, q.answered_by, c.resumed, c.number, r.app, "
             f"{_SUMMARY} FROM handrail_question q JOIN handrail_summary s ON s.run = q.run "
@@ -195,7 +195,7 @@ class Records:
         return find_tokens(self._select, self._seen("s.run"), since=since, limit=limit)
 
     def run(self, run: str) -> RunSummary | None:
-        """Return the summary of a run."""
+        """Return a run's summary."""
         rows = self._select(
             f"SELECT {_SUMMARY} FROM handrail_summary s WHERE s.run = :run "
             f"AND {self._seen('s.run')}",
@@ -222,7 +222,7 @@ class Records:
         return tuple(TurnRow(**dict(zip(_TURN, row, strict=True))) for row in rows)
 
     def parts(self, run: str, *, limit: int = 80) -> tuple[RunPart, ...]:
-        """Return where the time of a run went, in at most ``limit`` parts of its turns."""
+        """Return where a run's time went, in at most ``limit`` parts."""
         rows = self._select(
             "SELECT MIN(at - seconds), MAX(ended), SUM(seconds), SUM(CASE WHEN waiting > 0 "
             "THEN ended - at WHEN answered > at THEN answered - at ELSE 0 END), "
@@ -312,7 +312,7 @@ class Records:
         self._database.close()
 
     def _seen(self, column: str) -> str:
-        """Return the condition that a run has one of the labels."""
+        """Return the condition for a run with one of the labels."""
         if self._labels is None:
             return "1 = 1"
         names = ", ".join(f":{name}" for name in self._names)

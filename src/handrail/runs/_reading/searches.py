@@ -1,4 +1,4 @@
-"""Searches over runs, and the state of a fleet."""
+"""Searches over runs, and all workers' state."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from handrail.runs._reading.values import (
 from handrail.runs.history import TokenShare
 
 MAX_WORDS = 8
-"""Words of a search that count."""
+"""Search words used."""
 AGES = (0.0, 60.0, 3600.0, 86_400.0, 604_800.0)
 """The ages by which requests are counted, in seconds."""
 _SEARCHED = "s.run || ' ' || s.agent || ' ' || s.principal"
 
 
 def find_runs(query: RunQuery, *, in_texts: bool) -> tuple[str, dict[str, Any]]:
-    """Return the condition of a search for runs, and its values. Sealed texts are not searched."""
+    """Return a run search's condition, and its values. Sealed texts are not searched."""
     where, values = ["1 = 1"], dict[str, Any]()
     searched = f"lower(s.prompt || ' ' || {_SEARCHED})" if in_texts else f"lower({_SEARCHED})"
     for n, word in enumerate(query.text.lower().split()[:MAX_WORDS]):
@@ -39,7 +39,7 @@ def find_runs(query: RunQuery, *, in_texts: bool) -> tuple[str, dict[str, Any]]:
 
 
 def find_tokens(select: Select, seen: str, *, since: float, limit: int) -> tuple[TokenShare, ...]:
-    """Return the tokens of the newest runs by model and tool, as ``share_tokens`` does."""
+    """Return the newest runs' tokens by model and tool, as ``share_tokens`` does."""
     part = "1.0 / CASE WHEN t.calls > 0 THEN t.calls ELSE 1 END"
     sums = ", ".join(f"SUM({part} * {number})" for number in ("1", "t.input", "t.output"))
     rows = select(

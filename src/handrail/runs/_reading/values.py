@@ -1,4 +1,4 @@
-"""Plain values for readers of runs, as they were recorded."""
+"""Plain recorded values, for readers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from handrail.runs.statuses import RunReason, RunStatus
 
 @dataclass(frozen=True, slots=True)
 class ModelTokens:
-    """The tokens that a run used with one model."""
+    """Tokens a run used with one model."""
 
     model: str
     input: int = 0
@@ -25,7 +25,7 @@ class ModelTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """One run in a list. The writer of the journal keeps it up to date."""
+    """One run in a list, kept up to date by the journal's writer."""
 
     id: str
     status: RunStatus | Literal[""] = ""
@@ -33,11 +33,11 @@ class RunSummary:
     reason: RunReason = ""
     """Why it ended, in a word."""
     agent: str = ""
-    """The name of a durable run's agent; the command of a local run."""
+    """A durable run's agent name, or a local run's command."""
     principal: str = ""
-    """On whose behalf it runs; empty if that is not known."""
+    """On whose behalf it runs, or "" if unknown."""
     prompt: str = ""
-    """The beginning of the first prompt."""
+    """The first prompt's beginning."""
     labels: tuple[str, ...] = ()
     """Labels such as ``team=payments``, which say who sees the run."""
     began: float = 0.0
@@ -47,7 +47,7 @@ class RunSummary:
     changed: float = 0.0
     """When the last entry was written."""
     last_event: str = ""
-    """The kind of the last event."""
+    """The last event's kind."""
     why: str = ""
     """Why it ended, in a sentence; often empty."""
     entries: int = 0
@@ -56,7 +56,7 @@ class RunSummary:
     waiting: int = 0
     """How many calls wait for a person."""
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Calls by how they ended: ``ok``, or the kind of their failure."""
+    """Calls by how they ended: ``ok``, or the failure's kind."""
     tokens: tuple[ModelTokens, ...] = ()
     cost: str = ""
     """What it cost in dollars, as a decimal number; empty if no prices were set."""
@@ -64,16 +64,16 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsPage:
-    """A page of runs, the newest first."""
+    """A page with runs, the newest first."""
 
     rows: tuple[RunSummary, ...]
     next: str = ""
-    """The key of the next page; empty at the end."""
+    """The next page's key, or "" at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """Which runs to list. Every field that is set must match."""
+    """Which runs to list. Every set field must match."""
 
     text: str = ""
     """Words; each must occur in the prompt, the id, the agent or the principal."""
@@ -84,22 +84,22 @@ class RunQuery:
     agent: str = ""
     principal: str = ""
     since: float = 0.0
-    """Only runs that began at this time or later."""
+    """Only runs begun at this time or later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFigures:
-    """How many runs there are, and how many began in each part of a time."""
+    """How many runs there are, and how many began in each part of a period."""
 
     by_status: Mapping[tuple[str, str], int]
     """Their number by status and reason."""
     by_hour: tuple[tuple[float, int], ...]
-    """The begin of each hour in which a run began, and their number."""
+    """Each hour in which a run began, and their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One of the approvals that a request needs, if it needs several."""
+    """One approval for a request needing several."""
 
     by: str
     at: float
@@ -128,26 +128,26 @@ class InboxRow:
     parts: int = 0
     """How many commands a shell command has."""
     votes: int = 0
-    """How many of the approvals that it needs it has."""
+    """Approvals it has, among those needed."""
     approvers: Approvers = field(default_factory=Approvers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxPage:
-    """A page of what waits for a person, by the time that is left."""
+    """A page with waiting requests, by the time left."""
 
     rows: tuple[InboxRow, ...]
     next: str = ""
-    """The key of the next page; empty at the end."""
+    """The next page's key, or "" at the end."""
     total: int = 0
     """How many requests wait in all."""
     away: tuple[str, ...] = ()
-    """Shards that did not answer: what waits there is missing."""
+    """Shards without an answer: their requests are missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
-    """A request with everything that was stored when it was asked."""
+    """A request with everything stored when it was asked."""
 
     pending: Pending
     """Grade, headline, preview, parts, rule with file, line and digest, and who may answer."""
@@ -155,14 +155,14 @@ class RequestRecord:
     answer: AnswerRecord | None = None
     votes: tuple[Vote, ...] = ()
     call: int = 0
-    """The number of its call in the run; 0 if that is not known."""
+    """Its call's number in the run, or 0 if unknown."""
     app: str = ""
     """The application whose workers continue the run; empty if a command does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
-    """One turn of a run, for an overview: a reply of the model, or a prompt."""
+    """One turn, for an overview: a model's reply, or a prompt."""
 
     number: int
     """From 1; prompts and replies count."""
@@ -171,10 +171,10 @@ class TurnRow:
     at: float
     """When it was complete."""
     text: str = ""
-    """The beginning of its text."""
+    """Its text's beginning."""
     model: str = ""
     seconds: float = 0.0
-    """How long the model took: from the request to the end of the reply."""
+    """How long the model took: from the request to the reply's end."""
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
@@ -182,32 +182,32 @@ class TurnRow:
     failed: int = 0
     denied: int = 0
     waiting: int = 0
-    """How many of its calls wait for a person."""
+    """How many calls wait for a person."""
     ended: float = 0.0
-    """When the last event of its calls happened."""
+    """When its calls' last event happened."""
     reply: int = 0
-    """The number of the model's turn in its run; 0 for a prompt."""
+    """The number of the model's turn, or 0 for a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """Where the time of one or more turns of a run went."""
+    """Where the time for one or more turns went."""
 
     start: float
     end: float
     models: float
-    """Seconds of the model."""
+    """Model seconds."""
     people: float
     """Seconds in which a call waited for a person."""
     calls: float
-    """Seconds of calls otherwise."""
+    """Other seconds in calls."""
     failed: int = 0
     """How many calls failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRow:
-    """One call of a run."""
+    """One call in a run."""
 
     number: int
     """Its number in the run, from 1."""
@@ -215,21 +215,23 @@ class CallRow:
     turn: int
     tool: str
     status: str
-    """``ok``, a kind of failure, or where it stands: ``requested``, ``asked``, ``waiting``,
-    ``running``."""
+    """``ok``, a failure's kind, or its stage:
+
+    ``requested``, ``asked``, ``waiting``, ``running``.
+    """
     began: float
     ended: float
     rule: str = ""
-    """The rule of the last decision, with its file and line."""
+    """The last decision's rule, with its file and line."""
     pending: str = ""
-    """The id of its last request."""
+    """Its last request's id."""
     history: CallHistory | None = None
     """What happened to it: phases, decisions, answers, attempts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsPage:
-    """A page of the calls of a run."""
+    """A page with a run's calls."""
 
     rows: tuple[CallRow, ...]
     next: int = 0
@@ -247,7 +249,7 @@ class CallsPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """One call with all of its events."""
+    """One call with all its events."""
 
     row: CallRow
     events: tuple[Mapping[str, Any], ...]
@@ -267,7 +269,7 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventQuery:
-    """Which events to list. Every field that is set must match."""
+    """Which events to list. Every set field must match."""
 
     run: str = ""
     kind: str = ""
@@ -280,7 +282,7 @@ class EventQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventsPage:
-    """A page of events, the newest first."""
+    """A page with events, the newest first."""
 
     rows: tuple[EventRecord, ...]
     next: int = 0
@@ -303,24 +305,24 @@ class RuleCount:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """A worker of durable runs."""
+    """A durable worker."""
 
     id: str
     version: str
     began: float
     running: int = 0
-    """How many parts of runs and calls it works on."""
+    """How many run parts and calls it works on."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """A queue of durable runs."""
+    """A durable queue."""
 
     name: str
     running: int = 0
     waiting: int = 0
     oldest: float | None = None
-    """When the oldest that waits was queued."""
+    """When the oldest waiting entry was queued."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,4 +334,4 @@ class Fleet:
     parked: tuple[tuple[float, int], ...]
     """Ages in seconds, and how many requests have waited at least as long, up to the next age."""
     unknown: int = 0
-    """Calls that began, must not be repeated, and have no result."""
+    """Non-repeatable calls that began, and have no result."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from handrail.runs.journal import JournalError
 
 MARK = "\x02"
-"""The first character of a sealed text. No other stored text begins with it."""
+"""A sealed text's first character. No other stored text begins with it."""
 _KEY_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -21,14 +21,14 @@ class KeyMissing(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Seals texts of runs at rest. Its functions are called in several threads at once."""
+    """Seals run texts at rest. Its functions are called in several threads at once."""
 
     key_id: str
-    """The name of the key for new texts: up to 64 letters, digits, dots, dashes, underscores."""
+    """The key's name for new texts: up to 64 letters, digits, dots, dashes, underscores."""
     encode: Callable[[bytes], bytes]
-    """Encrypts with that key. Use a cipher that notices changes, such as AES-GCM."""
+    """Encrypts with this key. Use a cipher that notices changes, such as AES-GCM."""
     decode: Callable[[str, bytes], bytes]
-    """Decrypts, given the name of the key. Raises any error if it cannot."""
+    """Decrypts, given the key's name. Raises any error if it cannot."""
 
     def __post_init__(self) -> None:
         if not _KEY_ID.fullmatch(self.key_id):

@@ -1,15 +1,15 @@
-"""Long texts as they are stored: as bytes, compressed if that makes them shorter."""
+"""Long stored texts: as bytes, compressed if shorter."""
 
 from __future__ import annotations
 
 import zlib
 
 _DEFLATED = b"\x01"
-"""The first byte of a compressed text. No other stored text begins with it."""
+"""A compressed text's first byte. No other stored text begins with it."""
 _MIN_BYTES = 64
 """Shorter texts are stored unchanged."""
 _WINDOW = -zlib.MAX_WBITS
-"""Without a header and a checksum: chains of digests find changes."""
+"""Without a header and a checksum: digest chains find changes."""
 _WORDS = (
     rb'{"handrail": 2, "messages": [{"prompt": [{"text": ""}]}], "waiting": [], "inbox": [], '
     rb'"usage": [0, 0, 0, 0, 0], "turns": 0, "calls": 0, "run_id": "", "before": {"turns": 0, '
@@ -47,7 +47,7 @@ _WORDS = (
     rb'\"call_id\":\"\",\"attempt\":1,\"turn\":1}","["finished","{\"at\":17,\"call_id\":\"\",'
     rb'\"kind\":\"\",\"pending\":\"\",\"chars\":5,\"text\":\"\",\"turn\":1}","'
 )
-"""What most of these texts contain. Stored texts need it: it never changes.
+"""Frequent content of these texts. Stored texts need it: it never changes.
 
 A later dictionary needs another first byte.
 """
@@ -64,7 +64,7 @@ def compress(text: str) -> bytes:
 
 
 def decompress(stored: bytes) -> str:
-    """Return a text as it was. Bytes that are none of ours read as another text."""
+    """Return the original text. Foreign bytes read as another text."""
     try:
         data = _inflate(stored[1:]) if stored.startswith(_DEFLATED) else stored
         return data.decode("utf-8", "surrogatepass")

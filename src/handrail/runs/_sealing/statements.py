@@ -1,4 +1,4 @@
-"""The columns that are sealed or compressed, and the values of statements before and after that."""
+"""Sealed or compressed columns, and statement values before and after it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from handrail.runs._sealing.compression import compress, decompress
 
 
 class SealedTable(NamedTuple):
-    """A table with texts that people, models or tools wrote."""
+    """A table with texts from people, models or tools."""
 
     keys: tuple[str, ...]
     columns: tuple[str, ...]
-    """Texts, and digests of them: a digest would tell who guesses a text that they are right."""
+    """Texts, and digests of them: a digest would confirm a guess about a text."""
     long: tuple[str, ...] = ()
-    """Those columns that contain bytes: compressed texts, or sealed ones.
+    """Columns with bytes: compressed texts, or sealed ones.
 
-    A sealed text is not compressed, since its length would say what is in it twice.
+    A sealed text is not compressed, since its length would reveal content.
     """
 
 
@@ -37,9 +37,12 @@ SEALED: Mapping[str, SealedTable] = {
     ),
     "handrail_turn": SealedTable(("run", "number"), ("text",)),
     "handrail_piece": SealedTable(("run", "attempt", "number"), ("body",)),
+    "handrail_conversation": SealedTable(("principal", "id"), ("title", "about")),
+    "handrail_message": SealedTable(("principal", "conversation", "number"), ("body",), ("body",)),
+    "handrail_file": SealedTable(("principal", "id"), ("name", "body"), ("body",)),
     "handrail_vote": SealedTable(("pending", "voter"), ("answer",)),
 }
-"""By table. A statement has the value of a column under the column's name."""
+"""By table. A statement has a column's value under the column's name."""
 _NONE = SealedTable((), ())
 _TABLE = re.compile(r"(?:INSERT INTO|UPDATE) (handrail_\w+)")
 _ROWS = "rows"
@@ -57,7 +60,7 @@ class Seals:
         self.codec = codec
 
     def seal(self, sql: str, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of a statement, to store or to search for."""
+        """Return a statement's values, to store or to search for."""
         table = _find_table(sql)
         sealed = {name: self._store(table, name, value) for name, value in values.items()}
         rows = sealed.get(_ROWS)
@@ -79,7 +82,7 @@ class Seals:
         return compress(safe) if name in table.long else safe
 
     def seal_text(self, text: str) -> str:
-        """Return a text as it is stored outside of our tables."""
+        """Return a text in the form stored outside our tables."""
         return self.codec.seal(text) if self.codec else text
 
     def open_text(self, stored: str) -> str:
@@ -87,7 +90,7 @@ class Seals:
         return open_text(self.codec, stored)
 
     def open(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return the rows of a query with their texts open. Raises KeyMissing."""
+        """Return a query's rows with their texts open. Raises KeyMissing."""
         return [tuple(map(self._open, row)) if any(map(_is_changed, row)) else row for row in rows]
 
     def _open(self, value: Any) -> Any:
@@ -101,7 +104,7 @@ def _is_changed(value: object) -> bool:
 
 @lru_cache
 def _find_table(sql: str) -> SealedTable:
-    """Return what is sealed in the table that a statement writes to."""
+    """Return the sealed columns in a statement's table."""
     table = _TABLE.match(sql)
     found = SEALED.get(table[1]) if table else None
     return found or _NONE

@@ -1,1 +1,1 @@
-"""Workers of durable runs, the claim of answers, and records to read."""
+"""Durable workers, answer claims, and records to read."""

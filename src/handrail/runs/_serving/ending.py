@@ -1,4 +1,4 @@
-"""End the process of a worker whose turns or calls outlast its drain."""
+"""End a worker's process if its turns or calls outlast its drain."""
 
 from __future__ import annotations
 

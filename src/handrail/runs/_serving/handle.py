@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 
 class Measure(NamedTuple):
-    """A number for operators: its name, what it is, and its value for each set of labels."""
+    """A number for operators: its name, what it is, and its value for each label set."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -17,7 +17,7 @@ class Measure(NamedTuple):
 
 
 class DurableWorker:
-    """A worker that runs. An orchestrator can ask whether it is ready."""
+    """A running worker. An orchestrator can ask whether it is ready."""
 
     def __init__(self, worker: Any) -> None:
         self._worker = worker
@@ -33,12 +33,12 @@ class DurableWorker:
         return cast("bool", self._worker.is_ready)
 
     def measures(self) -> tuple[Measure, ...]:
-        """Its numbers for a monitoring system, and those of what waits in the database.
+        """Its numbers for a monitoring system, and those for waiting work in the database.
 
-        Those of the database are at most some seconds old while someone asks for them.
+        Database numbers are at most some seconds old while someone asks for them.
         """
         return cast("tuple[Measure, ...]", self._worker.meter.measures())
 
     async def render_metrics(self) -> str:
-        """The same with new numbers of the database, in the text format of Prometheus."""
+        """The same with new database numbers, in the Prometheus text format."""
         return cast("str", await self._worker.meter.render())

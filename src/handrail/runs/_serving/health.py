@@ -1,4 +1,4 @@
-"""Answer an orchestrator that asks whether a worker lives and is ready."""
+"""Answer an orchestrator asking whether a worker lives and is ready."""
 
 from __future__ import annotations
 

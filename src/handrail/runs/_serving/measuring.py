@@ -17,7 +17,7 @@ from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
 
 FRESH_SECONDS = 10.0
-"""How old numbers of the database may be."""
+"""Maximum age for database numbers."""
 _ASKED_SECONDS = 60.0
 """How long the worker continues to ask the database after someone has asked it."""
 _MAX_SECONDS = 2.0
@@ -25,16 +25,16 @@ _MAX_SECONDS = 2.0
 
 
 class _Numbers(NamedTuple):
-    """Numbers of the database."""
+    """Numbers from the database."""
 
     queues: tuple[tuple[Mapping[str, str], int, float], ...] = ()
-    """Labels, depth, and the time of the oldest, of each queue that is not empty."""
+    """Labels, depth, and the oldest entry's time, for each non-empty queue."""
     runs: Mapping[str, tuple[int, float]] = {}
-    """How many runs have a status, and when the first of them got it."""
+    """How many runs have a status, and when the first got it."""
 
 
 class Meter:
-    """Measures one worker, and the database that it shares with others.
+    """Measures one worker, and the database it shares with others.
 
     The database is asked only if someone asks for the numbers, at most every ten seconds.
     """
@@ -48,7 +48,7 @@ class Meter:
         self._read_at = self._asked_at = -float("inf")
 
     async def refresh(self) -> None:
-        """Count what waits in the database, if someone has lately asked for that."""
+        """Count waiting work in the database, if someone has lately asked for it."""
         now = time.monotonic()
         if now - self._asked_at > _ASKED_SECONDS or now - self._read_at < FRESH_SECONDS:
             return
@@ -57,7 +57,7 @@ class Meter:
             with anyio.move_on_after(_MAX_SECONDS):
                 found = await self._count()
         except DatabaseError:
-            found = None  # the measures say that it is away
+            found = None  # the measures report it as away
         self._waiting = found
 
     async def _count(self) -> _Numbers:
@@ -69,17 +69,17 @@ class Meter:
         return _Numbers(tuple(queues), await count_runs(self._database))
 
     async def read(self) -> tuple[Measure, ...]:
-        """Return all measures, with new numbers of the database."""
+        """Return all measures, with new database numbers."""
         self._asked_at = time.monotonic()
         await self.refresh()
         return self.measures()
 
     async def render(self) -> str:
-        """Return the same in the text format of Prometheus."""
+        """Return the same in the Prometheus text format."""
         return "".join(f"{line}\n" for one in await self.read() for line in _render(one))
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return all measures, with the last numbers of the database."""
+        """Return all measures, with the last database numbers."""
         self._asked_at = time.monotonic()
         waiting = self._waiting or _Numbers()
         return (*self._measure_worker(), *_measure_queues(waiting), *_measure_runs(waiting))

@@ -1,4 +1,4 @@
-"""Take work from the queues of a worker's agents: as much as it has slots for."""
+"""Take work from the agents' queues: as much as the worker has slots for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from handrail.runs._store.database import Database
 from handrail.runs._store.liveness import Lock, make_lock
 
 PATIENCE = 2.0
-"""Seconds for which a busy worker leaves a suspect to others that are idle."""
+"""Seconds for which a busy worker leaves a suspect to idle workers."""
 CLEAR_SECONDS = 30.0
 """How long a worker waits at first until nothing else runs here. Each time in vain doubles it."""
 ALONE_SECONDS = 60.0
@@ -29,7 +29,7 @@ WINDOWS = 10
 
 
 def name_lock(version: str, at: float) -> str:
-    """Return the name of the lock that workers of a version need for a suspect at a time."""
+    """Return the lock name a version's workers need for a suspect at a time."""
     window = int(at / WINDOW_SECONDS) % WINDOWS
     return f"suspects-{sha256(version.encode()).hexdigest()[:16]}-{window}"
 
@@ -68,7 +68,7 @@ class Taker:
 
     @property
     def used(self) -> int:
-        """How many slots are in use. A call of a queue needs none."""
+        """Slots in use. A queued call needs none."""
         return sum(queue not in self._calls for queue in list(self._engine.taken.values()))
 
     async def look(self) -> None:
@@ -88,7 +88,7 @@ class Taker:
             await self._take_calls(queued)
 
     async def _may_clear(self, suspects: AbstractSet[str]) -> bool:
-        """Return whether this worker is now the one that takes suspects."""
+        """Return whether this worker is now the one for suspects."""
         now = time.monotonic()
         if not suspects:
             self._next_try = 0.0
@@ -129,7 +129,7 @@ class Taker:
             await to_thread.run_sync(self._lock.release)
 
     async def _take_segments(self, queues: list[str]) -> None:
-        """Share the free slots between agents, so that a busy one does not hold up the others."""
+        """Share the free slots between agents: a busy one does not hold up the others."""
         free = self.slots - self.used
         self._agents.rotate()
         for left, queue in zip(range(len(queues), 0, -1), queues, strict=True):

@@ -1,4 +1,4 @@
-"""Give the runs of an old version to a new one, when no worker of the old version is left."""
+"""Give an old version's runs to a new one, when no worker of the old version is left."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ async def adopt_version(
 ) -> int:
     """Move runs from one version to another. Returns how many segments and calls moved.
 
-    A living worker keeps the segments that it runs. A dead one moves with its segments, so that
-    any worker of the new version takes them over.
+    A living worker keeps its segments. A dead one moves with its segments, for any worker of the
+    new version to take them over.
     """
     moved = await workflows.adopt(old)
     for worker in await rows.workers_of(old):

@@ -1,4 +1,4 @@
-"""A worker: runs segments, and takes over those of workers that died."""
+"""A worker: runs segments, and takes over those left by dead workers."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from handrail.runs._store.liveness import Lock, make_lock
 log = logging.getLogger("handrail")
 
 _SWEEP = 10
-"""How many looks there are for each that reads who owns runs."""
+"""Looks for each read of run owners."""
 GRACE_SECONDS = 5.0
-"""How long calls that outlast the drain may still run, while no more begin."""
+"""Seconds for calls outlasting the drain, while no more begin."""
 
 LOST_SECONDS = 30.0
 """How long a run may be queued without a segment: its process writes one after the other."""
 _FAREWELL_SECONDS = 2.0
-"""How long a worker that stops may try to say so. Without the database, it stops all the same."""
+"""Seconds a stopping worker may try to report it. Without the database, it stops all the same."""
 
 
 def make_worker_id() -> str:
-    """Return an id for a worker that no other one has."""
+    """Return a unique worker id."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
@@ -103,7 +103,7 @@ class Worker:
 
     @asynccontextmanager
     async def running(self, drain_seconds: float) -> AsyncGenerator[None]:
-        """Run segments inside; at the end, let those that run reach the end of their turn."""
+        """Run segments inside; at the end, let running ones reach their turn's end."""
         if not await to_thread.run_sync(self._lock.take):
             raise HandrailError(
                 f"Another worker has the id {self.id!r}. Give each process its own `executor_id`."
@@ -136,11 +136,11 @@ class Worker:
     async def _stop(
         self, drain_seconds: float, end_process: Callable[[int], object] | None
     ) -> None:
-        """Let what runs here end, and release the lock: never while a call runs.
+        """Let local work end, and release the lock: never while a call runs.
 
         A plain function runs in a thread, which cannot be stopped, also after its call has timed
-        out. If the lock were free, another worker would run its call too, say that it has ended,
-        or begin one that must not run at the same time.
+        out. With a free lock, another worker would run its call too, report its end, or begin one
+        which must not run at the same time.
         """
         async with anyio.create_task_group() as group:
             group.start_soon(self._hold)
@@ -153,7 +153,7 @@ class Worker:
             group.cancel_scope.cancel()
         with suppress(Exception), anyio.move_on_after(_FAREWELL_SECONDS):
             await self._engine.recover(self.id)
-            await self._rows.remove_worker(self.id)  # else others see that it is gone, and why
+            await self._rows.remove_worker(self.id)  # else others see its absence, and why
         await self._taker.release()
         await to_thread.run_sync(self._lock.release)
 
@@ -171,7 +171,7 @@ class Worker:
             await gate.wait(math.inf)
 
     async def _hold(self) -> None:
-        """Keep the lock, also if the database restarts, and stop runs that are cancelled."""
+        """Keep the lock, also if the database restarts, and stop cancelled runs."""
         while True:
             with suppress(Exception):  # the next try may reach it
                 await self._keep_lock()
@@ -199,7 +199,7 @@ class Worker:
             await wait()
 
     async def look(self) -> None:
-        """Take over the runs of dead workers, and wake runs whose answer woke no one."""
+        """Take over dead workers' runs, and wake runs whose answer woke no one."""
         await self._keep_lock()
         if time.monotonic() >= self._trusted_at:
             for other in await self._find_others():
@@ -215,12 +215,12 @@ class Worker:
         self._seen_at = time.monotonic()
 
     async def _note_given_up(self) -> None:
-        """Record that runs failed whose segment was given up."""
+        """Record failures for runs whose segment was given up."""
         for run, number, why in await self._engine.given_up():
             await self._swept.give_up(run, number, why)
 
     async def _keep_lock(self) -> None:
-        """Take the own lock again if it was lost, such as by a restart of the database.
+        """Acquire the own lock again after its loss, such as by a database restart.
 
         The other workers have then lost theirs too. They get time to take them.
         """
@@ -232,9 +232,9 @@ class Worker:
             self._active.stop_others(await self._engine.owned(self.id))
 
     async def _find_others(self) -> set[str]:
-        """Return the other workers. Now and then, also those that are not recorded any more.
+        """Return the other workers. Now and then, also those no longer recorded.
 
-        A worker that was taken for dead can come back, begin a run, and die.
+        A worker taken for dead can come back, begin a run, and die.
         """
         found = set(await self._rows.workers_of(self._version))
         self._looks += 1
@@ -243,7 +243,7 @@ class Worker:
         return found - {self.id}
 
     async def _take_over(self, other: str) -> None:
-        """Queue the runs of a worker again if its lock is free: then it is dead."""
+        """Queue a worker's runs again if its lock is free: then it is dead."""
         lock = make_lock(self._database, other)
         if not await to_thread.run_sync(lock.take):
             return

@@ -1,1 +1,1 @@
-"""The database of runs: SQLite by the standard library, PostgreSQL by psycopg."""
+"""The run database: SQLite by the standard library, PostgreSQL by psycopg."""

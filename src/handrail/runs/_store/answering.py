@@ -1,7 +1,7 @@
 """Answer a request: one transaction counts votes, and writes the answer, its line and the wake-up.
 
-Each answer and each vote adds a line to its run. The place of that line can be taken once, so two
-people never answer at the same time: the second one reads the request again.
+Each answer and each vote adds a line to its run. The line's place can be taken once, so two people
+never answer at the same time: the second one reads the request again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _WAKE = (
     "WHERE status = 'DELAYED' AND workflow_uuid = "
     "(SELECT run || ':' || CAST(segment AS TEXT) FROM handrail_question WHERE id = :id)"
 )
-"""Lets the engine run the segment that waits for this answer."""
+"""Makes the engine run the segment waiting for this answer."""
 
 
 class _Question(NamedTuple):
@@ -75,7 +75,7 @@ class _Given(NamedTuple):
     at: float
 
     def save(self) -> str:
-        """Return the text for the row of the request."""
+        """Return the text for the request's row."""
         return dump_answer(self.answer, self.at, self._by)
 
     @property
@@ -83,7 +83,7 @@ class _Given(NamedTuple):
         return given_by(self.claimant.by, self.claimant.via, self.claimant.seen)
 
     def describe(self, kind: str, pending: Pending) -> LineFields:
-        """Return the line of this answer, or of this vote."""
+        """Return the line for this answer, or for this vote."""
         fields = {"at": self.at, "pending": pending.id, **answer_fields(self.answer), **self._by}
         return {"event": kind, **fields, "saved": self.save()}
 
@@ -107,7 +107,7 @@ def answer_request(
 
 
 class _Chain:
-    """The chain of a run. A write fails if another one came since the end was read."""
+    """A run's chain. A write fails if another one came since its end was read."""
 
     def __init__(self, database: Database, request: _Question) -> None:
         self.database = database
@@ -118,7 +118,7 @@ class _Chain:
         self._tried: RunHead | None = None
 
     def read_end(self) -> None:
-        """Read the end of the chain, before anything that a write depends on."""
+        """Read the chain's end, before anything a write depends on."""
         rows = self.database.read_now(HEAD_AND_TALLY, {"run": self._id})
         self._end = self._writes.load(rows)
 
@@ -177,7 +177,7 @@ def _refuse(request: _Question, given: _Given) -> AnswerOutcome | None:
 
 
 def _count_votes(database: Database, request: _Question, given: _Given) -> tuple[list[Step], int]:
-    """Return what to write of a vote, and how many more are needed."""
+    """Return what to write for a vote, and how many more are needed."""
     pending = request.pending
     if not needs_votes(pending, given.answer):
         return [], 0

@@ -26,7 +26,7 @@ class StoredLedger:
         return await to_thread.run_sync(self._add, as_name(f"claim {name}"), claimant) == [claimant]
 
     async def end(self, call_key: str, /) -> None:
-        """Record that a pending call has its result."""
+        """Record a pending call's result."""
         await to_thread.run_sync(self._add, as_name(f"end {call_key}"), "")
 
     async def ended(self, call_key: str, /) -> bool:
@@ -44,7 +44,7 @@ class StoredLedger:
 
 
 def make_run_lock(database: Database, run: str) -> Lock:
-    """Return the lock of the process that works on a run. The system releases it at its death."""
+    """Return the lock for the process working on a run. The system releases it at its death."""
     return make_lock(database, f"run-{_digest(run)}")
 
 
@@ -61,7 +61,7 @@ def hold_run(database: Database, run: str) -> Generator[None]:
 
 
 def as_name(text: str) -> str:
-    """Return a text that every database can store; the digest of one that some cannot."""
+    """Return a text every database can store: for some texts, their digest."""
     return text if text.isprintable() else _digest(text)
 
 

@@ -1,4 +1,4 @@
-"""The database of runs: statements in a few threads, transactions, and retries."""
+"""The run database: statements in a few threads, transactions, and retries."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ class Database:
 
     @property
     def path(self) -> Path:
-        """The file of a SQLite database."""
+        """An SQLite database's file."""
         return Path(self.url.removeprefix(_SQLITE))
 
     @property
     def engine_table(self) -> str:
-        """The table of the engine that runs durable runs."""
+        """The table used by the durable engine."""
         return "dbos.workflow_status" if self.is_postgres else "workflow_status"
 
     def has_engine(self) -> bool:
@@ -119,7 +119,7 @@ class Database:
 
     @property
     def members(self) -> str:
-        """A query that lists the texts of the JSON array ``:ids``, in the column ``id``."""
+        """A query listing the texts in the JSON array ``:ids``, in the column ``id``."""
         if self.is_postgres:
             return "(SELECT json_array_elements_text(CAST(:ids AS json)) AS id)"
         return "(SELECT value AS id FROM json_each(:ids))"
@@ -130,7 +130,7 @@ class Database:
         return self.is_postgres or os.path.lexists(self.path)
 
     async def read(self, sql: str, **values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
+        """Return a query's rows."""
         return await self._run(self._readers, self._read, sql, values)
 
     async def write(self, sql: str, **values: Any) -> int:
@@ -140,13 +140,13 @@ class Database:
     async def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
         """Run statements in one transaction, each with several values.
 
-        Returns the number of rows that each changed. If one of the first ``guards`` changes no row,
-        nothing is changed, and the result is empty.
+        Returns how many rows each changed. If one of the first ``guards`` changes no row, nothing
+        is changed, and the result is empty.
         """
         return await self._run(self._writers, self._transact, steps, guards)
 
     def read_now(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
-        """Return the rows of a query, in this thread."""
+        """Return a query's rows, in this thread."""
         return self._run_now(self._read, sql, values)
 
     def transact_now(self, steps: Sequence[Step], guards: int) -> list[int]:
@@ -176,7 +176,7 @@ class Database:
         return self._driver.transact(sealed, guards)
 
     def read_stored(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
-        """Return the rows of a query as they are stored, in this thread."""
+        """Return a query's rows in stored form, in this thread."""
         return self._run_now(self._driver.read, sql, values)
 
     def transact_stored(self, steps: Sequence[Step]) -> list[int]:
@@ -184,7 +184,7 @@ class Database:
         return self._run_now(self._transact_alone, steps, 0, self._driver.transact)
 
     def read_version(self) -> int | None:
-        """Return a number that changes with each commit of others; None if there is none."""
+        """Return a number changing with each commit by others, or None."""
         return self._driver.read_version()
 
     def tell_workers(self) -> None:
@@ -224,11 +224,11 @@ class Database:
 
     @property
     def begin_alone(self) -> tuple[str, ...]:
-        """The statements that begin a transaction as ``run_alone`` does."""
+        """The statements beginning a transaction as ``run_alone`` does."""
         return self._driver.begin_alone
 
     def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
-        """Run the statements that a function chooses, in a transaction, one process at a time."""
+        """Run the statements a function chooses, in a transaction, one process at a time."""
         self._driver.run_alone(choose)
 
     def check_sessions(self) -> None:
@@ -248,7 +248,7 @@ class Database:
 
 
 class _Tries:
-    """Counts the time of tries: each pause is twice as long as the one before."""
+    """Counts the time for tries: each pause is twice as long as the one before."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
@@ -272,7 +272,7 @@ def _open_postgres(url: str, *, read_only: bool) -> Driver:
 
 
 def as_url(address: str) -> str:
-    """Return the URL of a database. A plain path is a SQLite file, in the current folder."""
+    """Return a database's URL. A plain path is a SQLite file, in the current folder."""
     if "://" not in address:
         return f"{_SQLITE}{Path(address).absolute()}"
     if not address.startswith((_SQLITE, _POSTGRES)):

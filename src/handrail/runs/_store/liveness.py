@@ -1,4 +1,4 @@
-"""Prove that a worker lives: it holds a lock, and the system releases it when the worker dies."""
+"""Worker liveness: a lock released by the system when the worker dies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from handrail.runs._store.port import DatabaseError
 
 
 class Lock(Protocol):
-    """The lock of a worker, held or not."""
+    """A worker's lock, held or not."""
 
     def take(self) -> bool:
         """Take the lock. Returns False if a living process holds it."""
@@ -36,7 +36,7 @@ class Lock(Protocol):
 
 
 def make_lock(database: Database, worker: str) -> Lock:
-    """Return the lock of a worker."""
+    """Return a worker's lock."""
     return PostgresLock(database, worker) if database.is_postgres else FileLock(database, worker)
 
 
@@ -103,7 +103,7 @@ class FileLock:
 
 
 class PostgresLock:
-    """An advisory lock of a connection to PostgreSQL."""
+    """A PostgreSQL connection's advisory lock."""
 
     def __init__(self, database: Database, worker: str) -> None:
         digest = hashlib.sha256(worker.encode()).digest()
@@ -136,6 +136,6 @@ class PostgresLock:
         return False
 
     def release(self) -> None:
-        """Release the lock: close its connection, so that not even an error can keep it."""
+        """Release the lock by closing its connection: not even an error can keep it."""
         with suppress(Exception):
             self._connection.close()

@@ -1,4 +1,4 @@
-"""Named points that a process comes to, for tests that end it there."""
+"""Named points a process reaches, for tests ending it there."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ on_point: Callable[[str], object] = _go_on
 
 
 def reach(point: str) -> None:
-    """Say that this process has come to a point."""
+    """Report this process's arrival at a point."""
     on_point(point)

@@ -1,4 +1,4 @@
-"""The part of a database that runs use: statements with named values, and their errors."""
+"""The database interface for runs: statements with named values, and their errors."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, Protocol, TypeAlias
 from handrail.runs.journal import JournalError
 
 Values: TypeAlias = Mapping[str, Any]
-"""The values of a statement, by the names that it has as ``:name``."""
+"""A statement's values, by their names as in ``:name``."""
 Select: TypeAlias = Callable[[str, Values], Sequence[tuple[Any, ...]]]
-"""Returns the rows of a query."""
+"""Returns a query's rows."""
 Step: TypeAlias = tuple[str, list[dict[str, Any]]]
-"""A statement, and the values of each of its executions."""
+"""A statement, and the values for each execution."""
 FIND_TABLE = (
     "SELECT 1 FROM sqlite_master WHERE name = :name",
     "SELECT 1 WHERE to_regclass(:name) IS NOT NULL",
 )
-"""A query that has a row if a table exists: in SQLite, and in PostgreSQL."""
+"""A query with a row if a table exists: in SQLite, and in PostgreSQL."""
 
 
 class DatabaseError(JournalError):
@@ -33,10 +33,10 @@ class DatabaseDenied(DatabaseError):
 
 
 class Driver(Protocol):
-    """Runs statements in the thread of its caller. Raises DatabaseError."""
+    """Runs statements in the caller's thread. Raises DatabaseError."""
 
     def read(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
+        """Return a query's rows."""
         ...
 
     def write(self, sql: str, values: Values) -> int:
@@ -44,23 +44,23 @@ class Driver(Protocol):
         ...
 
     def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
-        """Run statements in one transaction, and return the number of rows that each changed.
+        """Run statements in one transaction, and return how many rows each changed.
 
         If one of the first ``guards`` changes no row, nothing is changed, and the list is empty.
         """
         ...
 
     def read_version(self) -> int | None:
-        """Return a number that changes with each commit of others; None if there is none."""
+        """Return a number changing with each commit by others, or None."""
         ...
 
     def tell_workers(self) -> None:
-        """Tell those that listen that something has changed, if they do not see it themselves."""
+        """Notify listeners of changes, if they do not see them themselves."""
         ...
 
     @property
     def begin_alone(self) -> tuple[str, ...]:
-        """The statements that begin a transaction which no other process has at the same time."""
+        """The statements beginning a transaction that no other process has at the same time."""
         ...
 
     def check_sessions(self) -> None:
@@ -68,9 +68,9 @@ class Driver(Protocol):
         ...
 
     def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
-        """Run the statements that a function chooses, in such a transaction."""
+        """Run the statements a function chooses, in such a transaction."""
         ...
 
     def close(self) -> None:
-        """Close the connections that no one uses."""
+        """Close unused connections."""
         ...

@@ -1,4 +1,4 @@
-"""A PostgreSQL database of runs. No other module knows psycopg."""
+"""A PostgreSQL run database. No other module knows psycopg."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _SETTINGS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "15000",
 }
-"""A server that is cut off is noticed soon. The address can have other values."""
+"""Settings for noticing a cut-off server soon. The address can have other values."""
 IDLE_SECONDS = 10.0
 """How long the server waits for a process inside a transaction: a frozen one keeps its rows."""
 _ALONE = 4_722_013_118
-"""The key of the lock that is held while tables are created or changed."""
+"""The lock key while tables are created or changed."""
 _CHECKS = 5
-"""How often each of two sessions has a transaction, to see that they are two."""
+"""Transactions in each of two sessions, checking they are two."""
 _NAME = re.compile(r"(?<!:):(\w+)")
 """A value in a statement."""
 _TABLE = re.compile(r"\b(?:handrail_|dbos\.)\w+")
@@ -54,7 +54,7 @@ _READ_ONLY = "-c default_transaction_read_only=on -c statement_timeout=2000"
 
 
 def limit_idling(connection: Any) -> None:
-    """Let the server end a transaction whose process is frozen, so that others get its rows."""
+    """Make the server end a frozen process's transaction, freeing its rows."""
     milliseconds = round(IDLE_SECONDS * 1000)
     connection.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
 
@@ -86,7 +86,7 @@ class PostgresServer:
         return connection
 
     def read(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
+        """Return a query's rows."""
         with self._reads, self._lend() as connection:
             return connection.execute(_translate(sql), values).fetchall()
 
@@ -116,7 +116,7 @@ class PostgresServer:
             return [_count(cursors) for cursors in done]
 
     def _write_joined(self, joined: bytes, steps: Sequence[Step]) -> list[int]:
-        """Run statements that ``_join`` has joined."""
+        """Run statements joined by ``_join``."""
         values = {
             f"s{number}_{name}": value
             for number, (_, [row]) in enumerate(steps)
@@ -133,10 +133,10 @@ class PostgresServer:
         """Return None: a server has no such number."""
 
     def tell_workers(self) -> None:
-        """Tell the sessions that listen that something has changed.
+        """Notify listening sessions of changes.
 
-        It is a separate transaction, and waits for no disk: the server runs those that notify
-        one after the other.
+        It is a separate transaction, and waits for no disk: the server runs notifying ones one
+        after the other.
         """
         with self._lend() as connection:
             connection.execute(b"NOTIFY handrail")
@@ -150,7 +150,7 @@ class PostgresServer:
     def check_sessions(self) -> None:
         """Raise a HandrailError if a proxy lends connections for one transaction at a time.
 
-        Two open sessions then have the same server process, or one has several. Each of them has a
+        Two open sessions then have the same server process, or one has several. Each has a
         transaction in turn, during which the other one needs another process.
         """
         seen: set[tuple[int, int]] = set()
@@ -175,7 +175,7 @@ class PostgresServer:
     begin_alone = ("BEGIN", f"SELECT pg_advisory_xact_lock({_ALONE})")
 
     def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
-        """Run the statements that a function chooses, in a transaction that holds a lock."""
+        """Run the statements a function chooses, in a transaction holding a lock."""
         with self._clear_errors(), closing(self._connect()) as connection:
             for statement in self.begin_alone:
                 connection.execute(statement.encode())
@@ -188,7 +188,7 @@ class PostgresServer:
             connection.execute(b"COMMIT")
 
     def close(self) -> None:
-        """Close the connections that no one uses."""
+        """Close unused connections."""
         self._connections.close()
 
     @contextmanager
@@ -202,7 +202,7 @@ class PostgresServer:
 
     @contextmanager
     def _clear_errors(self) -> Generator[None]:
-        """Raise errors as ours. A server that was never reached probably has another address."""
+        """Raise our errors. A server never reached probably has another address."""
         try:
             yield
         except psycopg.Error as error:
@@ -229,10 +229,10 @@ def _translate(sql: str) -> bytes:
 
 @cache
 def _join(statements: tuple[str, ...], guards: int) -> bytes | None:
-    """Return one statement that does what several do; None if one would see another's changes.
+    """Return one statement doing what several do, or None if one would see another's changes.
 
-    The parts of one statement see the tables as they were before it. It returns how many rows each
-    part has changed, and fails if a guard has changed none.
+    Parts in one statement see the tables as they were before it. It returns how many rows each part
+    has changed, and fails if a guard has changed none.
     """
     named = [set(_TABLE.findall(sql)) for sql in statements]
     written = [match[1] if (match := _WRITES.match(sql)) else "" for sql in statements]
@@ -249,7 +249,7 @@ def _join(statements: tuple[str, ...], guards: int) -> bytes | None:
 
 
 def _read_process(connection: _Connection) -> Any:
-    """Return which process of the server answers."""
+    """Return which server process answers."""
     return connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
 
 

@@ -1,4 +1,4 @@
-"""Remove everything that our tables have of runs."""
+"""Remove runs completely from our tables."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
 
 _OURS = ("call", "question", "state", "step", "journal", "piece", "label", "turn", "called")
-"""The other tables with rows of a run, without ``handrail_``."""
+"""The other tables with a run's rows, without ``handrail_``."""
 
 
 def list_ids(database: Database) -> str:
-    """Return a table of the ids in the JSON array ``:ids``, with the name ``i``."""
+    """Return a table with the ids in the JSON array ``:ids``, named ``i``."""
     return f"{database.members} AS i"
 
 
 def remove_runs(database: Database, runs: Sequence[str]) -> None:
-    """Remove runs that no worker runs, in this thread."""
+    """Remove runs without a worker, in this thread."""
     database.transact_now(list_deletions(database, json.dumps(list(runs))), 0)
 
 
 def list_deletions(database: Database, runs: str) -> list[Step]:
-    """Return the statements that remove runs, given as a JSON array of ids.
+    """Return the statements removing runs, given as a JSON array with ids.
 
     The second one changes as many rows as there are runs.
     """
@@ -35,9 +35,9 @@ def list_deletions(database: Database, runs: str) -> list[Step]:
         "ON a.name >= '{kind} ' || i.id || '/' AND a.name < '{kind} ' || i.id || '0'"
     )
     statements = [
-        # first: it waits for a worker that is about to write entries, and then finds these
+        # first: it waits for a worker about to write entries, and then finds these
         f"DELETE FROM handrail_summary WHERE {of_runs}",
-        # next: a worker that comes late waits for it, and then finds no run
+        # next: a late worker waits for it, and then finds no run
         f"DELETE FROM handrail_run WHERE id IN (SELECT i.id FROM {ids})",
         f"DELETE FROM handrail_vote WHERE pending IN (SELECT id {of_questions})",
         *[

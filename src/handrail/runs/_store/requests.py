@@ -1,4 +1,4 @@
-"""The rows of requests of runs that a command runs: what waits for a person, and its answer."""
+"""Request rows for a command's runs: what waits for a person, and its answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def keep_requests(
 
 
 def _ask(entry: JournalEntry, content: Mapping[str, Any], members: str) -> list[Step]:
-    """Add the requests of a state, and remove those that are gone without an answer."""
+    """Add a state's requests, and remove unanswered ones now gone."""
     rows = [
         {
             "id": storable(pending.id),

@@ -1,7 +1,7 @@
-"""The tables of runs, as numbered migrations: written by hand, only forward.
+"""The run tables, as numbered migrations: written by hand, only forward.
 
-A released migration never changes. Within a minor version, a new one adds tables, columns that can
-be NULL, and indexes. One that an older process could not work with is marked as breaking.
+A released migration never changes. Within a minor version, a new one adds tables, columns with NULL
+allowed, and indexes. One incompatible with an older process is marked as breaking.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from handrail.runs._store.port import FIND_TABLE, DatabaseDenied, DatabaseError,
 
 
 class Migration(NamedTuple):
-    """Changes the tables. Each text has statements that end with a semicolon."""
+    """Changes the tables. Each text has statements ending with a semicolon."""
 
     number: int
     sqlite: str
     postgres: str
     is_breaking: bool = False
-    """Whether a process that does not know it must not use the database."""
+    """Whether a process without it must not use the database."""
 
     def list_statements(self, *, postgres: bool) -> list[str]:
-        """Return its statements, and the one that records it."""
+        """Return its statements, and the one recording it."""
         text, now = (self.postgres, _NOW[1]) if postgres else (self.sqlite, _NOW[0])
         row = f"{self.number}, {int(self.is_breaking)}, {now}"
         several = [statement.strip() for statement in text.split(";")]
@@ -128,7 +128,7 @@ CREATE INDEX handrail_summary_waiting ON handrail_summary (status, waiting, run)
 DROP INDEX handrail_run_principal;
 CREATE INDEX handrail_run_principal ON handrail_run (principal, id) WHERE principal IS NOT NULL;
 """
-"""No index of summaries has the time of the last change: PostgreSQL changes rows in their place."""
+"""No index on summaries has the last change's time: PostgreSQL changes rows in their place."""
 _LONG_TEXTS = """
 ALTER TABLE handrail_journal ALTER lines TYPE BYTEA USING convert_to(lines, 'UTF8');
 ALTER TABLE handrail_step ALTER body TYPE BYTEA USING convert_to(body, 'UTF8');
@@ -141,7 +141,23 @@ ALTER TABLE handrail_summary ALTER unfinished TYPE BYTEA USING convert_to(unfini
     ALTER about TYPE BYTEA USING convert_to(about, 'UTF8');
 ALTER TABLE handrail_summary SET (fillfactor = 60);
 """
-"""Compressed texts are bytes. SQLite stores them in a column of any type."""
+"""Compressed texts are bytes. SQLite stores them in any column."""
+_CONVERSATIONS = """
+CREATE TABLE handrail_conversation (
+    principal TEXT NOT NULL, id TEXT NOT NULL, title TEXT NOT NULL, about TEXT NOT NULL,
+    began DOUBLE PRECISION NOT NULL, changed DOUBLE PRECISION NOT NULL, entries INTEGER NOT NULL,
+    run TEXT, lease DOUBLE PRECISION NOT NULL, PRIMARY KEY (principal, id));
+CREATE INDEX handrail_conversation_changed ON handrail_conversation (principal, changed);
+CREATE INDEX handrail_conversation_run ON handrail_conversation (run);
+CREATE TABLE handrail_message (
+    principal TEXT NOT NULL, conversation TEXT NOT NULL, number INTEGER NOT NULL, run TEXT,
+    body {bytes} NOT NULL, PRIMARY KEY (principal, conversation, number));
+CREATE TABLE handrail_file (
+    principal TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL,
+    size INTEGER NOT NULL, at DOUBLE PRECISION NOT NULL, body {bytes} NOT NULL,
+    PRIMARY KEY (principal, id));
+"""
+"""Each key begins with the principal: no query finds another one's rows."""
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
@@ -156,18 +172,19 @@ MIGRATIONS: tuple[Migration, ...] = (
         ),
     ),
     Migration(3, _INDEXES, _INDEXES + _LONG_TEXTS, is_breaking=True),
+    Migration(4, _CONVERSATIONS.format(bytes="TEXT"), _CONVERSATIONS.format(bytes="BYTEA")),
 )
 
 
 def migrate(
     database: Database, migrations: Sequence[Migration] = MIGRATIONS
 ) -> tuple[Migration, ...]:
-    """Apply the migrations that a database lacks, and return them. One process at a time.
+    """Apply a database's missing migrations, and return them. One process at a time.
 
-    Raises DatabaseError if its tables are not of this version.
+    Raises DatabaseError if its tables have another version.
     """
     if not find_missing(database.read_now, migrations, postgres=database.is_postgres):
-        return ()  # a role that may not create tables can use them
+        return ()  # a role without the right to create tables can use them
     done: list[Migration] = []
 
     def choose(select: Select) -> list[str]:
@@ -184,7 +201,7 @@ def migrate(
 def find_missing(
     select: Select, migrations: Sequence[Migration] = MIGRATIONS, *, postgres: bool
 ) -> list[Migration]:
-    """Return the migrations that a database lacks.
+    """Return a database's missing migrations.
 
     Raises DatabaseError if this process must not use it.
     """
@@ -200,14 +217,14 @@ def find_missing(
 
 
 def check_schema(select: Select, *, postgres: bool) -> None:
-    """Raise DatabaseError unless a reader of this version can use the tables."""
+    """Raise DatabaseError unless this version's readers can use the tables."""
     missing = find_missing(select, postgres=postgres)
     if missing:
         raise DatabaseError(f"These tables of runs lack migration {missing[0].number}; {_HINT}")
 
 
 def write_sql(database: Database, migrations: Sequence[Migration] = MIGRATIONS) -> str:
-    """Return the text of the migrations that a database lacks, or ""."""
+    """Return the text of a database's missing migrations, or ""."""
     postgres = database.is_postgres
     missing = find_missing(database.read_now, migrations, postgres=postgres)
     statements = _list_statements(missing, postgres=postgres)
@@ -219,7 +236,7 @@ _HINT = "run `handrail runs migrate` as a user who may create tables."
 
 
 def _read_applied(select: Select, *, postgres: bool) -> dict[int, int]:
-    """Return the numbers of the applied migrations, and whether each is breaking."""
+    """Return the applied migrations' numbers, and whether each is breaking."""
 
     def has(table: str) -> bool:
         return bool(select(FIND_TABLE[postgres], {"name": table}))
@@ -227,7 +244,7 @@ def _read_applied(select: Select, *, postgres: bool) -> dict[int, int]:
     if not has("handrail_schema"):
         if not has("handrail_summary"):
             return {}
-        if not has("handrail_schema"):  # else another process has just created all of them
+        if not has("handrail_schema"):  # else another process has just created them all
             raise DatabaseError(
                 "An earlier version of handrail has written these runs, and this one cannot read "
                 "them: choose another file or database."

@@ -1,4 +1,4 @@
-"""A SQLite file of runs: private to its owner, synced at each commit, with one writer."""
+"""An SQLite run file: private to its owner, synced at each commit, with one writer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from handrail.runs._store.port import DatabaseError, Select, Step, Values
 from handrail.runs._store.threads import Undone
 
 BUSY_SECONDS = 30.0
-"""Seconds to wait for another process that is writing."""
+"""Seconds to wait for another writing process."""
 
 
 class SqliteFile:
@@ -43,10 +43,10 @@ class SqliteFile:
         self._connections = Connections(self._connect)
         self._writer = threading.Lock()
         self._watch: sqlite3.Connection | None = None
-        """The connection that counts what other connections commit."""
+        """The connection counting other connections' commits."""
         self._watching = threading.Lock()
         self._group: Any = None
-        """The connection of the transaction that ``together`` has begun."""
+        """The connection for the transaction begun by ``together``."""
 
     def _connect(self) -> sqlite3.Connection:
         place = self._path.absolute().as_uri()
@@ -80,17 +80,17 @@ class SqliteFile:
                 connection.execute("PRAGMA journal_mode=WAL")
 
     def read_version(self) -> int:
-        """Return a number that changes when another connection commits."""
+        """Return a number changing when another connection commits."""
         with self._clear_errors(), self._watching:
             if self._watch is None:
                 self._watch = self._connect()
             return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
 
     def tell_workers(self) -> None:
-        """Do nothing: workers see that the file has changed."""
+        """Do nothing: workers see the file change."""
 
     def read(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
+        """Return a query's rows."""
         with self._clear_errors(), self._connections.lend() as connection:
             return connection.execute(sql, values).fetchall()
 
@@ -100,9 +100,9 @@ class SqliteFile:
             return connection.execute(sql, values).rowcount
 
     def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
-        """Run statements as one part of the open transaction, or as a separate one.
+        """Run statements as one part of the open transaction, or separately.
 
-        A part that must be undone undoes the whole transaction. Each part is then done again alone.
+        If a part must be undone, the whole transaction is, and each part is done again alone.
         """
         with self._writing() as connection:
             if connection.in_transaction:
@@ -146,9 +146,9 @@ class SqliteFile:
 
     @contextmanager
     def _writing(self) -> Generator[sqlite3.Connection]:
-        """Give the connection that ``together`` has.
+        """Yield the connection from ``together``.
 
-        Some errors, such as a full disk, let SQLite undo the whole transaction. A later statement
+        Some errors, such as a full disk, make SQLite undo the whole transaction. A later statement
         would then be on the disk at once, although the transaction fails.
         """
         connection: sqlite3.Connection = self._group
@@ -173,7 +173,7 @@ class SqliteFile:
     begin_alone = ("BEGIN IMMEDIATE",)
 
     def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
-        """Run the statements that a function chooses, in one transaction."""
+        """Run the statements a function chooses, in one transaction."""
         with self._clear_errors(), closing(self._connect()) as connection:
             for statement in self.begin_alone:
                 connection.execute(statement)
@@ -186,7 +186,7 @@ class SqliteFile:
             connection.execute("COMMIT")
 
     def close(self) -> None:
-        """Close the connections that no one uses."""
+        """Close unused connections."""
         self._connections.close()
         with self._watching:
             if self._watch is not None:
@@ -218,11 +218,11 @@ def _run_part(connection: sqlite3.Connection, steps: Sequence[Step], guards: int
 
 
 def create_private(path: Path) -> None:
-    """Create a file that only its owner can read, unless it exists.
+    """Create a file only its owner can read, unless it exists.
 
     SQLite would leave its mode to the umask. Its other files, such as the log, get the same mode.
-    A file that exists is not opened: closing it would release the locks that SQLite has on it.
-    Raises DatabaseError for a link, and for a file that others can write to.
+    An existing file is not opened: closing it would release SQLite's locks on it. Raises
+    DatabaseError for a link, and for a file others can write to.
     """
     make_private_folder(path.parent)
     try:
@@ -239,17 +239,17 @@ def create_private(path: Path) -> None:
 
 
 def _is_ours(about: os.stat_result) -> bool:
-    """Return whether only this user, or a group of this user, can change a file."""
+    """Return whether only this user, or this user's group, can change a file."""
     if about.st_mode & stat.S_IWOTH:
         return False
     return bool(about.st_mode & stat.S_IWGRP) or about.st_uid == os.geteuid()
 
 
 def set_up(connection: Any) -> None:
-    """Prepare a connection that writes.
+    """Prepare a writing connection.
 
-    A commit survives a power cut (``synchronous=FULL``): a payment must not lose the row that was
-    written before it. SQLite overwrites deleted rows.
+    A commit survives a power cut (``synchronous=FULL``): a payment must not lose the row written
+    before it. SQLite overwrites deleted rows.
     """
     settings = ("foreign_keys=ON", "synchronous=FULL", "secure_delete=ON")
     for setting in settings:
@@ -257,5 +257,5 @@ def set_up(connection: Any) -> None:
 
 
 def _decode(value: bytes) -> str:
-    """Return a text. Someone else may have written bytes that are none."""
+    """Return a text. Someone else may have written invalid bytes."""
     return value.decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""The statements that add rows, for SQLite and PostgreSQL."""
+"""Statements adding rows, for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PUT_RUN = (
     "ON CONFLICT (id) DO UPDATE SET status = excluded.status, changed = excluded.changed, "
     "entries = excluded.entries, digest = excluded.digest WHERE handrail_run.app IS NULL"
 )
-"""Adds or changes a run that no worker runs."""
+"""Adds or changes a run without a worker."""
 QUEUE_RUN = (
     "INSERT INTO handrail_run (id, agent, principal, status, segment, began, changed, metadata, "
     "app) VALUES (:id, :agent, :principal, 'queued', 0, :now, :now, :metadata, :app) "
@@ -56,7 +56,7 @@ READ_VOTES = "SELECT voter, answer FROM handrail_vote WHERE pending = :id"
 
 
 def add_row(table: str, columns: str, *, postgres: bool) -> str:
-    """Return the statement that adds a row, unless there is one, or its run was removed.
+    """Return the statement adding a row, unless it exists, or its run was removed.
 
     PostgreSQL waits for a removal under way: a row must not come behind it.
     """
@@ -66,7 +66,7 @@ def add_row(table: str, columns: str, *, postgres: bool) -> str:
 
 
 class Puts(NamedTuple):
-    """The statements of a write to a journal. All but the first write many rows."""
+    """The statements for a journal write. All but the first write many rows."""
 
     block: str
     turn: str
@@ -74,10 +74,10 @@ class Puts(NamedTuple):
     label: str
     rule: str
     is_json: bool = False
-    """Whether a statement gets its rows as one text, so that it runs once for all of them."""
+    """Whether a statement gets its rows as one text, running once for all."""
 
     def pack(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the values of the statement for these rows, one for each of its executions."""
+        """Return the statement's values for these rows, one for each execution."""
         return [{"rows": json.dumps(rows)}] if self.is_json else rows
 
 
@@ -137,12 +137,15 @@ _PLACE = (
     "WHERE place = (SELECT MAX(place) FROM handrail_journal))"
 )
 _POSTGRES_PLACE = "(CAST(CAST(pg_current_xact_id() AS text) AS bigint) << 20) + :first % 1048576"
-"""The place of the first entry among those of all runs. On SQLite, it never comes a second time,
-whatever was deleted; on PostgreSQL, it begins with the number of the transaction."""
+"""The first entry's place among all runs' entries.
+
+On SQLite, it never comes a second time, whatever was deleted; on PostgreSQL, it begins with the
+number of the transaction.
+"""
 PUTS = Puts(
     _PUT_BLOCK.format(place=_PLACE), _put("turn"), _put("called"), _put("label"), _put("rule")
 )
-"""For SQLite, where one more execution of a statement is cheap."""
+"""For SQLite, where another statement execution is cheap."""
 POSTGRES_PUTS = Puts(
     _PUT_BLOCK.format(place=_POSTGRES_PLACE),
     _put_json("turn"),

@@ -1,7 +1,7 @@
-"""Keep the rows of a run while its journal is written: its summary, turns, calls and counts.
+"""Keep a run's rows while its journal is written: its summary, turns, calls and counts.
 
-``Tally`` reads entries in order, and says which rows to write. It continues from what it
-wrote before, so that a write costs the same at the end of a long run as at its start.
+``Tally`` reads entries in order, and returns the rows to write. It continues from its earlier
+writes: a write costs the same at a long run's end as at its start.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from handrail.runs.journal import STATUS, JournalEntry
 from handrail.runs.statuses import LIVE
 
 SLOTS = 16
-"""Rows of one count, so that runs seldom wait for one another."""
+"""Rows per count: runs seldom wait for one another."""
 STATE = "state"
-"""The kind of lines with a state."""
+"""The line kind for states."""
 MAX_SHOWN_CHARS = 200
-"""Characters of a prompt or a reply to keep for a list."""
+"""Characters kept from a prompt or a reply for a list."""
 TALLY_COLUMNS = (*SUMMARY_COLUMNS.split(", "), "unfinished")
 _OTHERS = frozenset({"denied", "pending"})
-"""Kinds of failures without a failure of the tool."""
+"""Failure kinds without a tool failure."""
 _TEXTS = {"status", "reason", "principal", "why"}
 _LIFE = {"requested": "requested", "asked": "asked", "waiting": "waiting", "started": "running"}
 """Where a call stands after an event."""
 
 
 class Tally:
-    """The rows of one run, as far as its entries were read."""
+    """One run's rows, as far as its entries were read."""
 
     def __init__(self, run: str) -> None:
         self.run = run
@@ -55,9 +55,9 @@ class Tally:
         self._counts: Counter[str] = Counter()
         self._tokens: dict[str, list[int]] = {}
         self._open: dict[CallKey, dict[str, Any]] = {}
-        """Calls without a result, and those that wait for a person."""
+        """Calls without a result, and those waiting for a person."""
         self._turns: dict[int, dict[str, Any]] = {}
-        """The last turns of the person and the model, and those with open calls."""
+        """The last turns by the person and the model, and those with open calls."""
         self._turn = 0
         self._model_turn = 0
         """The model's last turn, unless its reply cannot come any more."""
@@ -74,7 +74,7 @@ class Tally:
 
     @classmethod
     def load(cls, run: str, rows: Iterable[tuple[Any, ...]]) -> Tally:
-        """Return what was written about a run, from the row of ``READ_TALLY``."""
+        """Return earlier writes about a run, from the ``READ_TALLY`` row."""
         tally = cls(run)
         for row in rows:
             found: dict[str, Any] = dict(zip(TALLY_COLUMNS, row, strict=True))
@@ -95,12 +95,12 @@ class Tally:
 
     @property
     def changed(self) -> float:
-        """The time of the latest entry."""
+        """The latest entry's time."""
         return float(self._row["changed"])
 
     @property
     def labels(self) -> str:
-        """The labels of the run, as text."""
+        """The run's labels, as text."""
         return json.dumps(self._labels)
 
     def read(self, entries: Iterable[JournalEntry]) -> None:
@@ -156,7 +156,7 @@ class Tally:
         return [(CHANGE_SUMMARY if self.base else PUT_SUMMARY, [summary]), *written]
 
     def written(self) -> None:
-        """Note that the rows are written."""
+        """Note the rows as written."""
         self.base = self.entries
         self._changed_calls, self._new_labels = {}, []
         self._changed_turns.clear()
@@ -164,7 +164,7 @@ class Tally:
         self._turns = {number: self._turns[number] for number in self._kept_turns()}
 
     def _kept_turns(self) -> list[int]:
-        """Return the turns that can still change: the last ones, and those with open calls."""
+        """Return the turns still open to change: the last ones, and those with open calls."""
         kept = {call["turn"] for call in self._open.values()} | {self._turn, self._model_turn}
         return sorted(kept & self._turns.keys())
 
@@ -219,7 +219,7 @@ class Tally:
         turn["ended"] = max(turn["ended"], line["at"])
 
     def _read_answer(self, line: Mapping[str, Any], _entry: int) -> None:
-        """Note that a call waits no more for a person. Its run uses the answer later."""
+        """Note the end of a call's wait for a person. Its run uses the answer later."""
         pending = storable(line.get("pending"))
         for call in self._open.values():
             if pending and call["pending"] == pending and _waits(call):
@@ -230,7 +230,7 @@ class Tally:
                 self._row["waiting"] -= 1
 
     def _turn_of(self, line: Mapping[str, Any], *, is_reply: bool = False) -> dict[str, Any]:
-        """Return the model's turn that a line names. The first line begins it, a reply or a call.
+        """Return the model's turn named by a line. The first line begins it, a reply or a call.
 
         Each turn has one reply.
         """
@@ -289,7 +289,7 @@ class Tally:
     def _find_call(
         self, entry: JournalEntry, line: Mapping[str, Any], at: float
     ) -> dict[str, Any] | None:
-        """Return the open call that a line is about. A request begins one."""
+        """Return a line's open call. A request begins one."""
         key = read_key(line)
         if key in self._open or entry.kind != "requested":
             return self._open.get(key)

@@ -1,4 +1,4 @@
-"""Make the statements of a write to a run: its entries, its row, and the rows that pages read."""
+"""Make statements for a run write: its entries, its row, and the rows for pages."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ HEADS = (
     "AND j.first = (SELECT MAX(b.first) FROM handrail_journal b WHERE b.run = r.id) "
     "LEFT JOIN handrail_summary s ON s.run = r.id"
 )
-"""The ends of chains: as recorded beside each run, and as its last entries say."""
+"""Chain ends: as recorded beside each run, and in its last entries."""
 HEAD_AND_TALLY = (
     HEADS.replace(" FROM ", f", {', '.join(f's.{name}' for name in TALLY_COLUMNS)} FROM ", 1)
     + " WHERE r.id = :run"
 )
 _MARK_CHARS = 10
-"""Characters of each digest in a row, to find a changed entry. The last digest is there in full."""
+"""Characters kept from each digest in a row, to find a changed entry. The last one is complete."""
 _WRONG = "-"
 """What no digest begins with."""
 GUARDS = 2
-"""The first statements of a write, each of which must change a row: else nothing may change."""
+"""The first statements in a write, each of which must change a row: else nothing may change."""
 
 
 class RunWrites:
@@ -52,7 +52,7 @@ class RunWrites:
         self._puts = POSTGRES_PUTS if postgres else PUTS
 
     def load(self, rows: Sequence[tuple[Any, ...]]) -> RunHead:
-        """Continue from the row of ``HEAD_AND_TALLY``, and return the head of the run."""
+        """Continue from the ``HEAD_AND_TALLY`` row, and return the run's head."""
         count = len(TALLY_COLUMNS)
         found = [row[-count:] for row in rows if row[-count] is not None]
         self._tally = Tally.load(self._run, found)
@@ -91,21 +91,21 @@ class RunWrites:
         )
 
     def written(self) -> None:
-        """Note that what was made is written."""
+        """Note the statements as written."""
         self._tally.written()
 
 
 def put_run(head: RunHead) -> Step:
-    """Return the statement that records the end of the chain of a run that no worker runs."""
+    """Return the statement recording the chain's end for a run without a worker."""
     row = {"run": head.run, "status": head.status, "began": head.began, "changed": head.changed}
     return PUT_RUN, [{**row, "entries": head.entries, "digest": head.digest}]
 
 
 def read_head(row: tuple[Any, ...]) -> RunHead:
-    """Return the end of a chain, as it is recorded beside the run.
+    """Return a chain's end, as recorded beside the run.
 
-    A worker records it at the end of a segment. Until then, the last entries of its run say it.
-    SQLite stores any value anywhere. One that was not written by us reads as none.
+    A worker records it at a segment's end. Until then, its run's last entries have it. SQLite
+    stores any value anywhere. A foreign one reads as none.
     """
     run, app, entries, digest, began, changed, last, last_digest, about = row
     count = entries if isinstance(entries, int) else 0
@@ -128,13 +128,13 @@ def check_news(now: RunHead, tried: RunHead | None) -> None:
 
 
 def _pack(before: str, entries: Iterable[JournalEntry]) -> str:
-    """Return the text of a row: the digest before it, and each entry with its mark."""
+    """Return a row's text: the digest before it, and each entry with its mark."""
     lines = [[entry.kind, entry.body, entry.digest[:_MARK_CHARS]] for entry in entries]
     return json.dumps([before, *lines], separators=(",", ":"))
 
 
 def unpack(run: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[JournalEntry]:
-    """Yield the entries of rows: each has the number of its first one, its digest and its text.
+    """Yield the entries in rows: each has its first entry's number, its digest and its text.
 
     The digests between are computed. One that does not begin with its mark is the mark.
     """
@@ -160,5 +160,5 @@ def _parse(text: Any) -> tuple[str, list[tuple[str, str, str]]]:
 
 
 def as_text(value: object) -> str:
-    """Return a text of the database; anything else is not what was written, and reads so."""
+    """Return a database text. Anything else was not written by us, and reads so."""
     return value if isinstance(value, str) else repr(value)

@@ -26,6 +26,8 @@ from handrail.tools._shell.terminal_text import clean_output
 _MAX_WAIT_MS = 600_000
 _MAX_PAGE_BYTES = 20_000
 """Bytes of a job's output in one result."""
+_MAX_LINE_BYTES = 1_000
+"""Bytes at the end of a job's output, of which the last line is shown."""
 _MAX_COMMAND_CHARS = 60
 _SIGNALS = {int(number): number.name for number in signal.Signals}
 
@@ -39,6 +41,19 @@ class JobOutput(NamedTuple):
     cursor: int
     """Where the next page starts."""
     more: bool
+
+
+class JobStatus(NamedTuple):
+    """A background job at one moment, for a user interface."""
+
+    number: int
+    command: str
+    seconds: float
+    """How long it has run."""
+    ending: str
+    """How it ended, such as "exit code 0" or "stopped"; empty while it runs."""
+    last_line: str
+    """The last line of its output that is not empty."""
 
 
 class Job:
@@ -168,6 +183,16 @@ class Job:
             return JobOutput(page, start - min(wanted, start), self.cursor, more)
 
     @property
+    def status(self) -> JobStatus:
+        """The job at this moment."""
+        with self._changed:
+            tail, seconds = bytes(self._output[-_MAX_LINE_BYTES:]), self.seconds
+        lines = [line for line in clean_output(tail).splitlines() if line.strip()]
+        ran = time.monotonic() - self.began if seconds is None else seconds
+        ending = "" if seconds is None else describe_exit(self.code)
+        return JobStatus(self.number, self.command, ran, ending, lines[-1] if lines else "")
+
+    @property
     def state(self) -> str:
         """The state in a few words."""
         if self.seconds is None:
@@ -259,6 +284,13 @@ class Jobs:
         if job is None:
             raise ToolFailed(f"There is no job {number}. {self.describe()}")
         return job
+
+    def statuses(self) -> tuple[JobStatus, ...]:
+        """Return the jobs that run, and the last that have ended, for a user interface.
+
+        Any thread can call this.
+        """
+        return tuple([job.status for job in [*self._all.values()]])
 
     def describe(self) -> str:
         """Describe all jobs, one per line."""

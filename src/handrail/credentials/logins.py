@@ -1,12 +1,18 @@
-"""Login requests: to public addresses and encrypted, except to the server itself."""
+"""Login requests: to public addresses and encrypted, except to the service itself."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from ipaddress import ip_address
 
-import httpx2
 from typing_extensions import override
+
+from handrail._support.lazy import name_extra
+
+try:
+    import httpx2
+except ModuleNotFoundError as error:
+    raise name_extra(error, __name__, "credentials") from error
 
 from handrail import Refused, ToolFailed
 from handrail.net import Guard
@@ -14,10 +20,11 @@ from handrail.net import Guard
 MAX_BYTES = 1 << 20
 """Bytes in one answer."""
 _SECONDS = 30.0
+_KEPT = ("content-type", "www-authenticate")
 
 
 def make_client(url: str, guard: Guard) -> httpx2.AsyncClient:
-    """Return a client for a login at a server."""
+    """Return a client for a login at a service."""
     return httpx2.AsyncClient(transport=_Guarded(httpx2.URL(url), guard), timeout=_SECONDS)
 
 
@@ -32,10 +39,20 @@ async def receive(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2
                 raise ToolFailed(f"{request.url.host} sent more than {MAX_BYTES} bytes")
     finally:
         await response.aclose()
-    headers = {"content-type": response.headers.get("content-type", "")}
+    headers = {name: response.headers.get(name, "") for name in _KEPT}
     return httpx2.Response(
         response.status_code, headers=headers, content=bytes(body), request=request
     )
+
+
+def check_encrypted(url: str) -> None:
+    """Raise Refused for an unencrypted address of another machine."""
+    try:
+        parts = httpx2.URL(url)
+    except (httpx2.InvalidURL, ValueError):
+        raise Refused("the address of the login is not valid") from None
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.host)):
+        raise Refused(f"{parts.host or 'the address of the login'} is not encrypted")
 
 
 def is_loopback(host: str) -> bool:

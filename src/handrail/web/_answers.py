@@ -1,0 +1,108 @@
+"""Open requests, and answers from the people who may answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from handrail import Result
+from handrail.permissions import Answer, Pending
+from handrail.runs import AnswerOutcome, Claimant, RunStore, request_digest
+from handrail.web._protocols.asked import WebAnswer
+from handrail.web._visitor import Visitor
+
+_MAX_REQUESTS = 1_000
+_LOOK_SECONDS = 0.05
+
+
+class Inbox:
+    """Open requests, each only for those who may answer it."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+
+    async def list(self, visitor: Visitor) -> tuple[Pending, ...]:
+        """Return the requests a visitor may answer, the most urgent first."""
+        if visitor.answers is False:
+            return ()
+        return tuple([one for one in await self.open() if visitor.may_answer(one)])
+
+    async def open(self, run: str | None = None) -> tuple[Pending, ...]:
+        """Return what waits for an answer, in all runs or in one."""
+        read = partial(self._store.requests, run=run, limit=_MAX_REQUESTS)
+        found = await to_thread.run_sync(read)
+        return tuple([one.pending for one in found if one.answer is None])
+
+    async def wait(self, run: str) -> tuple[Pending, ...]:
+        """Return what a waiting run asks; nothing if it has all answers, and continues.
+
+        Its questions can come a moment after its status.
+        """
+        while True:
+            found = await to_thread.run_sync(partial(self._store.requests, run=run))
+            if found:
+                return tuple([one.pending for one in found if one.answer is None])
+            head = await to_thread.run_sync(self._store.head, run)
+            if head is None or head.status != "waiting":
+                return ()
+            await anyio.sleep(_LOOK_SECONDS)
+
+    async def answer(
+        self, visitor: Visitor, pending_id: str, given: WebAnswer, *, run: str | None = None
+    ) -> AnswerOutcome:
+        """Answer a request. Raises LookupError if there is none this visitor may answer.
+
+        Args:
+            visitor: Who answers.
+            pending_id: The request's id.
+            given: The answer.
+            run: The run the request must be of; default: any.
+        """
+        found = await to_thread.run_sync(self._find, pending_id)
+        is_other = found is not None and run is not None and found[0] != run
+        if found is None or is_other or not visitor.may_answer(found[1]):
+            raise LookupError(pending_id)
+        answer: Answer = given.answer
+        if isinstance(answer, Result):
+            answer = Result(found[1].call.id, answer.text)
+        who = Claimant(visitor.principal, visitor.groups, "web", given.seen)
+        return await self._store.answer(pending_id, answer, by=who)
+
+    def _find(self, pending_id: str) -> tuple[str, Pending] | None:
+        sql = "SELECT run, pending FROM handrail_question WHERE id = :id"
+        rows = self._store.select(sql, {"id": pending_id})
+        return (rows[0][0], Pending.from_json(rows[0][1])) if rows else None
+
+
+def describe_request(pending: Pending) -> dict[str, Any]:
+    """Return everything a person needs to answer, and the digest of it."""
+    return {
+        "pending": pending.id,
+        "seen": request_digest(pending),
+        "question": pending.question,
+        "kind": pending.kind,
+        "tool": pending.call.name,
+        "args": pending.call.args,
+        "headline": pending.headline,
+        "principal": pending.principal,
+        "grade": pending.grade.name.lower(),
+        "asked": pending.asked_at,
+        "expires": expiry(pending),
+    }
+
+
+def describe_waiting(pending: Pending, visitor: Visitor) -> Mapping[str, Any]:
+    """Return a request for a stream. Its id is only for those who may answer it."""
+    about = {"id": pending.call.id, "name": pending.call.name, "question": pending.question}
+    if not visitor.may_answer(pending):
+        return about
+    return {**describe_request(pending), **about}
+
+
+def expiry(pending: Pending) -> float | None:
+    """Return when a request expires, or None for never."""
+    return pending.expires_at if pending.expires_at < float("inf") else None

@@ -1,0 +1,147 @@
+"""The guard around every route: pages of other sites, strangers, and large bodies stay out."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from http import HTTPStatus
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from handrail.net.forms import read_body
+from handrail.runs import JournalError
+from handrail.web._visitor import Identify, Visitor
+from handrail.web.conversations import ConversationBusy, check_name
+
+_log = logging.getLogger("handrail.web")
+_READS = frozenset({"GET", "HEAD"})
+_BODY_SECONDS = 30.0
+HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+}
+"""On every response."""
+
+
+class Refusal(Exception):
+    """A rejected request: its status, and a sentence for the client."""
+
+    def __init__(self, status: HTTPStatus, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def bad(text: str) -> Refusal:
+    """Return the refusal of a malformed request."""
+    return Refusal(HTTPStatus.BAD_REQUEST, text)
+
+
+Handler = Callable[[Request, Visitor], Awaitable[Response]]
+
+
+class Doorkeeper:
+    """Checks each request, then calls its handler.
+
+    Args:
+        identify: Finds the visitor.
+        origins: The origins whose pages may write, such as ``https://shop.example``.
+    """
+
+    def __init__(self, identify: Identify, origins: Collection[str]) -> None:
+        self._identify = identify
+        self._origins = frozenset(map(_check_origin, origins))
+
+    def guard(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """Return an endpoint behind all checks."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                self._check_source(request)
+                response = await handler(request, await self._find_visitor(request))
+            except Refusal as refusal:
+                response = _refuse(refusal.status, str(refusal))
+            except ConversationBusy as busy:
+                response = _refuse(HTTPStatus.CONFLICT, str(busy))
+            except LookupError:
+                response = _refuse(HTTPStatus.NOT_FOUND, "There is no such thing here.")
+            except JournalError as error:
+                _log.error("the database failed: %s", ascii(str(error)))
+                response = _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "Try again later.")
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
+            return response
+
+        return answer
+
+    def _check_source(self, request: Request) -> None:
+        """Refuse writes from pages of other sites. Browsers send ``Origin`` with each write."""
+        if request.method in _READS:
+            return
+        origins = request.headers.getlist("origin")
+        if (
+            not origins
+            and "cookie" not in request.headers
+            and "sec-fetch-site" not in request.headers
+        ):
+            return  # no browser: nothing adds a person's cookies to its requests
+        if len(origins) != 1 or origins[0] not in self._origins:
+            raise Refusal(HTTPStatus.FORBIDDEN, "This page may not send requests here.")
+
+    async def _find_visitor(self, request: Request) -> Visitor:
+        found: Any = self._identify(request)
+        visitor = cast("Visitor | None", await found if inspect.isawaitable(found) else found)
+        if visitor is None:
+            raise Refusal(HTTPStatus.UNAUTHORIZED, "Sign in first.")
+        if not isinstance(visitor, Visitor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"`identify` must return a Visitor or None, not {type(visitor).__name__}."
+            )
+        check_name(visitor.principal, "principal")
+        return visitor
+
+
+async def read_json(request: Request, *, most: int) -> dict[str, Any]:
+    """Return a request's JSON object. Raises Refusal."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":  # the others need no permission from a foreign page's browser
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send application/json.")
+    body = await read_bytes(request, most=most)
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise bad("The body is not JSON.") from None
+    if not isinstance(value, dict):
+        raise bad("The body is not a JSON object.")
+    return cast("dict[str, Any]", value)
+
+
+async def read_bytes(request: Request, *, most: int) -> bytes:
+    """Return a request's body. Raises Refusal."""
+    body = await read_body(request.receive, most=most, seconds=_BODY_SECONDS)
+    if isinstance(body, HTTPStatus):
+        raise Refusal(body, "The body is too large, or too slow.")
+    return body
+
+
+def _refuse(status: HTTPStatus, text: str) -> Response:
+    return JSONResponse({"error": text}, status)
+
+
+def _check_origin(origin: str) -> str:
+    parts = urlsplit(origin)
+    if (
+        parts.scheme not in {"http", "https"}
+        or origin != f"{parts.scheme}://{parts.netloc}".lower()
+    ):
+        raise ValueError(
+            f"{origin!r} is not an origin: write it as in `https://shop.example`, in lower case."
+        )
+    return origin

@@ -1,0 +1,1 @@
+"""Protocols of chats: what a client asks for, and how events are written."""

@@ -1,0 +1,225 @@
+"""Many people, many services, two gateways: no call goes out with the credential of another person.
+
+The services check whose token each call has. Meanwhile, tokens end, the gateways reload, and one of them is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from credentials.company import HERE, KEY, Services, running_services
+from handrail.credentials import TokenStore
+
+SOAK = os.environ.get("HANDRAIL_PROFILE") == "soak"
+PEOPLE, SERVICES, CALLS, WORKERS = (100, 20, 20_000, 24) if SOAK else (8, 3, 160, 8)
+PATIENCE = 3_000 if SOAK else 120
+HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28"}
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "people", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+class Gateway:
+    """A gateway in another process, which can be killed and started again."""
+
+    def __init__(self, folder: Path, services: Services) -> None:
+        self._words = [
+            sys.executable,
+            str(HERE / "gateway.py"),
+            str(folder),
+            services.origin,
+            str(SERVICES),
+        ]
+        self.start()
+
+    def start(self) -> None:
+        environment = os.environ | {"PYTHONPATH": str(HERE.parent)}
+        self.process = subprocess.Popen(  # noqa: S603  our own program
+            self._words, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        self.port = 0
+
+    def wait(self) -> None:
+        assert self.process.stdout is not None
+        self.port = int(self.process.stdout.readline())
+
+    def reload(self) -> None:
+        self.process.send_signal(signal.SIGHUP)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@contextmanager
+def running_gateways(folder: Path, services: Services) -> Iterator[list[Gateway]]:
+    gateways = [Gateway(folder, services) for _ in range(2)]
+    try:
+        for gateway in gateways:
+            gateway.wait()
+        yield gateways
+    finally:
+        for gateway in gateways:
+            gateway.kill()
+
+
+def write_tables(folder: Path, *, swapped: bool = False) -> None:
+    people = [f"p{number}" for number in range(PEOPLE)]
+    owners = dict(zip(people, people, strict=True))
+    if swapped:
+        owners["p0"], owners["p1"] = "p1", "p0"
+    tables = {
+        f"s{number}": {name: f"t-s{number}-{owners[name]}" for name in people}
+        for number in range(0, SERVICES, 3)
+    }
+    folder.joinpath("table.new").write_text(json.dumps(tables), encoding="utf-8")
+    folder.joinpath("table.new").replace(folder / "table.json")
+
+
+async def sign_everyone_in(folder: Path, services: Services, *, swapped: bool = False) -> None:
+    store = TokenStore(folder / "tokens.db", keys=[KEY])
+    pairs = [
+        (f"s{number}", f"p{person}") for number in range(1, SERVICES, 3) for person in range(PEOPLE)
+    ]
+    for (service, person), tokens in zip(pairs, services.control(issue=pairs), strict=True):
+        entry = {
+            "access": tokens["access_token"],
+            "refresh": tokens["refresh_token"],
+            "ends": None,
+            "client": "gateway",
+        }
+        await store.put(service, person, entry)
+
+
+class Crowd:
+    """People who call the services through the gateways, in turn."""
+
+    def __init__(self, gateways: list[Gateway]) -> None:
+        self.gateways = gateways
+        self.outcomes: Counter[str] = Counter()
+        self.made = 0
+        self._random = random.Random(7)  # noqa: S311  no secret
+
+    async def work(self, http: httpx2.AsyncClient) -> None:
+        while self.made < CALLS:
+            self.made += 1
+            person, service = self._random.randrange(PEOPLE), self._random.randrange(SERVICES)
+            for gateway in (self.gateways[self.made % 2], self.gateways[(self.made + 1) % 2]):
+                outcome = await call(http, gateway.port, f"p{person}", f"s{service}")
+                self.outcomes[outcome] += 1
+                if not outcome.endswith("Error"):  # else the balancer takes the other one
+                    break
+
+
+async def call(http: httpx2.AsyncClient, port: int, person: str, service: str) -> str:
+    """Call as a person. Returns `ok`, `WRONG`, or why there is no answer."""
+    name = f"mcp__{service}__whoami"
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": name, "arguments": {"claimed": person}, "_meta": META},
+    }
+    headers = {
+        **HEADERS,
+        "Authorization": f"Bearer jwt-{person}",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": name,
+    }
+    try:
+        answer = await http.post(f"http://127.0.0.1:{port}/mcp", json=request, headers=headers)
+    except httpx2.HTTPError as error:
+        return type(error).__name__
+    for line in answer.text.splitlines():
+        if '"result"' in line:
+            result = json.loads(line.removeprefix("data: "))["result"]
+            text = result["content"][0]["text"]
+            if result.get("isError"):
+                return text[:60]
+            return "ok" if text == f"{person} at {service}" else "WRONG"
+    return f"status {answer.status_code}: {answer.text[:80]}"
+
+
+async def disturb(crowd: Crowd, folder: Path, services: Services) -> dict[str, Any]:
+    """End all tokens, reload both gateways, and kill one, while calls are under way."""
+    killed, count = crowd.gateways[1], 0
+    for part in range(1, 9):
+        while crowd.made < CALLS * part / 9:  # noqa: ASYNC110
+            await anyio.sleep(0.02)
+        match part % 4:
+            case 1:
+                services.control(end_all=True)
+            case 2:
+                write_tables(folder)
+                for gateway in crowd.gateways:
+                    gateway.reload()
+            case 3 if SOAK and part == 3:  # starting again takes most of the time of a short test
+                killed.kill()
+                killed.start()
+                await anyio.to_thread.run_sync(killed.wait)
+                count += 1
+            case _:
+                services.control(end_all=True, seconds=31 if part > 5 else 3600)
+    return {"killed": count}
+
+
+async def run_crowd(
+    folder: Path, services: Services, gateways: list[Gateway], *, calm: bool = False
+) -> Crowd:
+    crowd = Crowd(gateways)
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
+    with anyio.fail_after(PATIENCE):
+        async with (
+            httpx2.AsyncClient(timeout=120, limits=limits) as http,
+            anyio.create_task_group() as tasks,
+        ):
+            for _ in range(WORKERS):
+                tasks.start_soon(crowd.work, http)
+            if not calm:
+                await disturb(crowd, folder, services)
+    return crowd
+
+
+@pytest.mark.timeout(PATIENCE + 120)
+async def test_no_call_has_the_credential_of_another_person(tmp_path: Path) -> None:
+    write_tables(tmp_path)
+    with running_services(SERVICES) as services:
+        await sign_everyone_in(tmp_path, services)
+        with running_gateways(tmp_path, services) as gateways:
+            crowd = await run_crowd(tmp_path, services, gateways)
+            seen = services.control()
+            write_tables(
+                tmp_path, swapped=True
+            )  # the control: two people get the credential of each other
+            for gateway in gateways:
+                gateway.reload()
+            async with httpx2.AsyncClient(timeout=60) as http:
+                with anyio.fail_after(60):
+                    while (caught := await call(http, gateways[0].port, "p0", "s0")) == "ok":  # noqa: ASYNC110
+                        await anyio.sleep(0.05)
+            control = services.control()
+    if SOAK:
+        del seen["grants"]
+        print(dict(crowd.outcomes), seen)  # noqa: T201  the figures
+
+    assert crowd.made >= CALLS
+    assert (crowd.outcomes["WRONG"], seen["wrong"]) == (0, 0)
+    assert crowd.outcomes["ok"] >= CALLS * 0.95
+    assert (caught, control["wrong"]) == ("WRONG", 1)
+    assert min(seen["refreshed"], seen["exchanged"], seen["refused"]) > 0

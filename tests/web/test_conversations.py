@@ -1,0 +1,159 @@
+"""Conversations in the database of runs: one process at a time, and no message lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from handrail import Call, Image, Result, Text
+from handrail.messages import Message, Prompt, Reply, ToolResults
+from handrail.runs import open_runs
+from handrail.web.conversations import ConversationBusy, ConversationHead, Conversations
+
+SAID: tuple[Message, ...] = (
+    Prompt((Text("Look."), Image(b"\x00\xff", "image/png"))),
+    Reply((Text("I do."), Call("look", {"at": "it"}, "c1")), "calls"),
+    ToolResults((Result("c1", "a \x00 thing"),)),
+    Reply((Text("A thing."),), model="m"),
+)
+
+
+async def test_messages_come_back_as_they_were(database: str) -> None:
+    store = Conversations(database)
+    head = await store.create("ada", "k", title="Look", metadata={"plan": "gold"})
+    head = await store.append(head, SAID[:2])
+    head = await store.append(head, SAID[2:])
+    saved = await Conversations(open_runs(database)).get("ada", "k")
+
+    assert saved == (head, SAID)
+    assert (head.title, head.metadata, head.entries) == ("Look", {"plan": "gold"}, 4)
+
+
+async def test_two_writers_never_lose_a_message(database: str) -> None:
+    """Each one adds what it can: all that returned are there, in one order."""
+    several = [Conversations(database) for _ in range(4)]
+    await several[0].create("ada", "k")
+    added: list[str] = []
+
+    async def write(store: Conversations, name: str) -> None:
+        for number in range(5):
+            done = False
+            while not done:
+                try:
+                    await store.append(await store.head("ada", "k"), [Prompt.of(f"{name}{number}")])
+                    done = True
+                except ConversationBusy:
+                    await anyio.lowlevel.checkpoint()
+            added.append(f"{name}{number}")
+
+    async with anyio.create_task_group() as group:
+        for store, name in zip(several, "abcd", strict=True):
+            group.start_soon(write, store, name)
+    saved = await several[0].get("ada", "k")
+    texts = [one.parts[0].text for one in saved.messages]  # type: ignore[union-attr]
+
+    assert sorted(texts) == sorted(added)
+    for name in "abcd":
+        assert [text for text in texts if text[0] == name] == [f"{name}{n}" for n in range(5)]
+
+
+async def claimed(store: Conversations, run: str = "r1") -> ConversationHead:
+    return await store.claim(await store.create("ada", "k"), run, Prompt.of("hi"))
+
+
+STALE: dict[str, Callable[[Conversations, ConversationHead], Any]] = {
+    "append": lambda store, head: store.append(head, [Prompt.of("late")]),
+    "claim": lambda store, head: store.claim(head, "r2", Prompt.of("late")),
+    "renew": lambda store, head: store.renew(head),
+    "park": lambda store, head: store.park(head),
+    "settle": lambda store, head: store.settle(head, [Prompt.of("late")]),
+}
+
+
+@pytest.mark.parametrize("way", STALE)
+async def test_a_lost_claim_changes_nothing(database: str, way: str) -> None:
+    store = Conversations(database)
+    mine = await claimed(store)
+    await store.settle(mine, SAID)
+    await store.claim(await store.head("ada", "k"), "r9", Prompt.of("next"))
+    before = await store.get("ada", "k")
+    with pytest.raises(ConversationBusy):
+        await STALE[way](store, mine)
+
+    assert await store.get("ada", "k") == before
+
+
+async def test_one_of_many_claims_wins(database: str) -> None:
+    store = Conversations(database)
+    head = await store.create("ada", "k")
+    won: list[str] = []
+
+    async def claim(run: str) -> None:
+        try:
+            await Conversations(database).claim(head, run, Prompt.of(run))
+            won.append(run)
+        except ConversationBusy:
+            pass
+
+    async with anyio.create_task_group() as group:
+        for number in range(8):
+            group.start_soon(claim, f"r{number}")
+    saved = await store.get("ada", "k")
+
+    assert [saved.head.run] == won
+    assert saved.messages == (Prompt.of(won[0]),)
+
+
+async def test_a_claim_lapses(database: str) -> None:
+    now = [1000.0]
+    store = Conversations(database, clock=lambda: now[0])
+    mine = await claimed(store)
+    first = store.has_lapsed(mine)
+    now[0] += 59
+    mine = await store.renew(mine)
+    now[0] += 59
+    renewed = store.has_lapsed(mine)
+    now[0] += 2
+
+    assert (first, renewed, store.has_lapsed(mine)) == (False, False, True)
+    assert not store.has_lapsed(await store.park(mine))
+
+
+async def test_each_principal_has_separate_conversations(database: str) -> None:
+    store = Conversations(database)
+    for principal in ("ada", "eve"):
+        await store.append(await store.create(principal, "k"), [Prompt.of(principal)])
+    deleted = await store.delete("eve", "k")
+    again = await store.delete("eve", "k")
+    with pytest.raises(LookupError):
+        await store.get("eve", "k")
+
+    assert (deleted, again) == (True, False)
+    assert (await store.get("ada", "k")).messages == (Prompt.of("ada"),)
+    assert [head.principal for head in await store.list("ada")] == ["ada"]
+    assert await store.list("eve") == ()
+
+
+async def test_lists_come_in_pages_the_latest_first(database: str) -> None:
+    now = [1000.0]
+    store = Conversations(database, clock=lambda: now[0])
+    for number in range(5):
+        now[0] += 1
+        await store.create("ada", f"k{number}")
+    first = await store.list("ada", limit=2)
+    second = await store.list("ada", limit=2, before=first[-1].changed)
+
+    assert [head.id for head in (*first, *second)] == ["k4", "k3", "k2", "k1"]
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "a\x00", "k" * 101])
+async def test_names_are_checked(sqlite: str, name: str) -> None:
+    store = Conversations(sqlite)
+    with pytest.raises(ValueError, match="printable"):
+        await store.create(name, "k")
+    with pytest.raises(ValueError, match="printable"):
+        await store.create("ada", name)
