@@ -969,3 +969,34 @@ async def test_the_thread_of_a_call_that_timed_out_is_counted_until_it_ends() ->
         go.set()
 
     assert (during, counts) == ((FailureKind.UNKNOWN, True, [1]), [1, -1])
+
+
+@pytest.mark.parametrize("by", ["turn", "call", "executor"])
+async def test_calls_are_cancelled_from_another_thread_than_their_loop(by: str) -> None:
+    """The loop sleeps meanwhile: it has to be woken."""
+    begun = threading.Event()
+
+    @tool(effect=READ)
+    async def hold() -> str:
+        """Wait for ever."""
+        begun.set()
+        await anyio.sleep_forever()
+        return "never"
+
+    def stop(executor: Executor, turn: Turn[Any]) -> None:
+        begun.wait(30)
+        if by == "executor":
+            executor.cancel()
+        else:
+            turn.cancel(*["1"] * (by == "call"))
+
+    executor = Executor(Toolset(hold))
+    turn, results = executor.turn(), list[Result]()
+    async with anyio.create_task_group() as group, executor:
+        turn.add(Call("hold", {}, "1"))
+        group.start_soon(anyio.to_thread.run_sync, stop, executor, turn)
+        with anyio.fail_after(30):
+            results += await turn.results()
+
+    assert results == [Result.fail("1", FailureKind.CANCELLED, "Cancelled while it ran.")]
+    assert turn.is_closed == (by == "turn")

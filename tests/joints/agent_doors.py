@@ -14,6 +14,7 @@ import anyio
 from handrail import Approvals, Call, Executor, LongResults, Toolset
 from handrail.agent import (
     Agent,
+    InnerEvent,
     Limits,
     ResultFolder,
     RunResult,
@@ -51,7 +52,8 @@ async def run_agent(case: Case, *, every_turn: bool = False) -> Seen:
             agent = Agent(make_model(case), executor, limits=limits)
             prompt = () if state.messages else (case.prompt,)
             with case.inside():
-                done = await agent.resume(state, *prompt, answers=given, **case.turn)
+                options = {"answers": given, "on_event": seen.hear}
+                done = await agent.resume(state, *prompt, **options, **case.turn)
         state = load_state(dump_state(done.state))
         given = _answer(state, answers)
         if done.stop_reason not in ("pending", "limit"):
@@ -81,6 +83,7 @@ async def stream_agent(case: Case) -> Seen:
                 async with agent.stream(*prompt, **options) as events:
                     async for event in events:
                         seen.note(event)
+                        seen.hear(event)
         done: RunResult[Any] = events.result
         state = load_state(dump_state(done.state))
         given = _answer(state, answers)
@@ -94,6 +97,11 @@ async def run_sub_agent(case: Case) -> Seen:
     seen, ledger, answers = Seen(), MemoryLedger(), iter(case.answers)
     state, given = RunState(run_id="R"), dict[str, Answer]()
     outer = Case(replies=((Call("sub", {"task": "go"}, "s1"),),), tools=())
+
+    def hear_inner(event: object) -> None:
+        if isinstance(event, InnerEvent):
+            seen.hear(event.event)
+
     while True:
         options: dict[str, Any] = dict(case.options)
         if case.answers:
@@ -106,10 +114,13 @@ async def run_sub_agent(case: Case) -> Seen:
             agent = Agent(make_model(outer), executor)
             prompt = () if state.messages else (case.prompt,)
             with case.inside():
-                done = await agent.resume(state, *prompt, answers=given, **case.turn)
+                more: Any = {"answers": given, "on_event": hear_inner}
+                done = await agent.resume(state, *prompt, **more, **case.turn)
         state = load_state(dump_state(done.state))
         given = _answer(state, answers)
         if done.stop_reason != "pending":
+            sent = {call.id for calls in case.replies for call in calls}
+            seen.results = {key: one for key, one in seen.results.items() if key in sent}
             return seen
 
 
@@ -146,6 +157,9 @@ async def run_durably(case: Case) -> Seen:
                 while (await runs.wait(run)).status == "waiting":
                     for pending in await runs.inbox():
                         await runs.answer(pending.id, next(answers))
+            async for update in runs.watch(run):
+                heard = {"started": "call", "finished": "result"}.get(update.fields["event"], "")
+                seen.host += filter(None, [heard])
             _take(seen, (await runs.get(run)).state)
     return seen
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -11,12 +12,24 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from handrail import Call, CheckedCall, Hook, Image, Result, Text, Tool
-from handrail.events import Event, Finished, Progressed, Yielded
-from handrail.messages import Model, Reply, Request, StreamItem
+from handrail.events import Event, Finished, Progressed, Started, Yielded
+from handrail.messages import Model, Reply, Request, StreamItem, ToolResults
 from handrail.permissions import Answer
 
 PATIENCE = 30
 _ROUNDS = 12
+
+
+class Signal:
+    """Is set and awaited in any thread."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.set = self._event.set
+
+    async def wait(self) -> None:
+        """Wait until it is set."""
+        await anyio.to_thread.run_sync(self._event.wait, PATIENCE, abandon_on_cancel=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +46,14 @@ class Case:
     """One for each request, given later and by another executor, where that is possible."""
     inside: Callable[[], AbstractContextManager[object]] = nullcontext
     """What the caller is inside of when it sends the calls, or starts the run."""
-    begun: anyio.Event | None = None
+    begun: Signal | None = None
     """Set by the tool that is to be cancelled."""
+    asks_inside: bool = False
+    """Whether the tool asks while it runs."""
+    reads_approval: bool = False
+    """Whether the tool reads that a person has approved what a policy asked."""
+    needs_session: bool = False
+    """Whether the calls are of one session, where a client has one."""
     prompt: str = "go"
     """What the user writes."""
     model: Model | None = None
@@ -56,6 +75,8 @@ class Seen:
     results: dict[str, Shown] = field(default_factory=dict[str, Shown])
     progress: list[tuple[str, float | None]] = field(default_factory=list[Any])
     yielded: list[str] = field(default_factory=list[str])
+    host: list[str] = field(default_factory=list[str])
+    """"call" and "result", when the host's own events or callbacks heard of one."""
 
     def take(self, *results: Result) -> None:
         """Keep results that are not pending."""
@@ -72,6 +93,13 @@ class Seen:
             self.progress.append((event.message, event.fraction))
         elif isinstance(event, Yielded):
             self.yielded.append(event.text)
+
+    def hear(self, event: object) -> None:
+        """Keep what an event of a run says of calls."""
+        if isinstance(event, Started | Reply) and getattr(event, "calls", (event,)):
+            self.host.append("call")
+        elif isinstance(event, Finished | ToolResults):
+            self.host.append("result")
 
     def hook(self, *, results: bool = False) -> Hook:
         """Return a hook that observes events, and keeps results if it is to."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, TypeAlias
 
 import anyio
 
-from handrail import Approvals, Call, Executor, Result, Toolset, Turn
+from handrail import Approvals, Call, Executor, Hook, Result, Toolset, Turn
 from handrail.approvals import defer
 from handrail.permissions import Answer, MemoryLedger, Pending
 from joints.case import Case, Door, Seen, let_others_run
@@ -17,12 +17,12 @@ from joints.case import Case, Door, Seen, let_others_run
 RunTurn: TypeAlias = Callable[[Executor, Turn[Any], Sequence[Call]], Awaitable[Sequence[Result]]]
 
 
-def make_executor(case: Case, seen: Seen, ledger: MemoryLedger) -> Executor:
+def make_executor(case: Case, seen: Seen, ledger: MemoryLedger, *watching: Hook) -> Executor:
     """Return an executor with the tools and the options of a case."""
     options: dict[str, Any] = {**case.options}
     if case.answers:
         options["approvals"] = Approvals(approver=defer, ledger=ledger)
-    options["hooks"] = [*options.get("hooks", ()), seen.hook()]
+    options["hooks"] = [*options.get("hooks", ()), seen.hook(), *watching]
     return Executor(Toolset(*case.tools), **options)
 
 
@@ -36,32 +36,62 @@ def answer_all(turn: Turn[Any], saved: Pending, answers: Iterator[Answer]) -> No
         turn.answer(saved)
 
 
+async def _hear(feed: AsyncIterable[object], seen: Seen) -> None:
+    """Watch as an application does."""
+    async for event in feed:
+        seen.hear(event)
+
+
+async def _cancel_once_begun(case: Case, turn: Turn[Any]) -> None:
+    """Cancel a turn from another thread than the one that waits for it, and the loop's."""
+    if case.begun is not None:
+        await case.begun.wait()
+        turn.cancel()
+
+
+async def _answer_again(
+    turn: Turn[Any], waiting: Sequence[Pending], answers: Iterator[Answer], seen: Seen
+) -> Sequence[Pending]:
+    """Answer as another process would, which reads the requests. Returns what is pending then."""
+    for asked in waiting:
+        answer_all(turn, Pending.from_json(asked.to_json()), answers)
+    seen.take(*await turn.results())
+    return turn.pending
+
+
 def own_door(run_turn: RunTurn, *, is_async: bool = True) -> Door:
     """Return a door that runs the calls of each reply in its own way."""
 
     async def door(case: Case) -> Seen:
         seen, ledger, answers = Seen(), MemoryLedger(), iter(case.answers)
         async with AsyncExitStack() as stack:
-            executor = make_executor(case, seen, ledger)
+            watching = () if is_async else (Hook(observe=lambda _k, _c, event: seen.hear(event)),)
+            executor = make_executor(case, seen, ledger, *watching)
             if is_async:
                 await stack.enter_async_context(executor)
             for number, calls in enumerate(case.replies, 1):
                 executor.refresh_tools()
                 turn = executor.turn(str(number), run="R", said=[case.prompt], **case.turn)
-                with case.inside():
-                    seen.take(*await run_turn(executor, turn, calls))
+                async with anyio.create_task_group() as beside:
+                    if is_async:
+                        beside.start_soon(_hear, turn.events(), seen)
+                    else:
+                        beside.start_soon(_cancel_once_begun, case, turn)
+                    with case.inside():
+                        seen.take(*await run_turn(executor, turn, calls))
+                    await let_others_run()
+                    beside.cancel_scope.cancel()
                 waiting = turn.pending
                 while waiting:
                     async with make_executor(case, seen, ledger) as other:
                         again = other.turn(str(number), run="R", said=[case.prompt], **case.turn)
-                        for asked in waiting:  # as another process would read them
-                            answer_all(again, Pending.from_json(asked.to_json()), answers)
-                        seen.take(*await again.results())
-                        waiting = again.pending
+                        waiting = await _answer_again(again, waiting, answers, seen)
                 if turn.stop_reason is not None:
                     break
         return seen
 
+    if not is_async:
+        door.cancels = True  # type: ignore[attr-defined]  # the door itself, as its callers do
     return door
 
 

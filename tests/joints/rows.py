@@ -40,7 +40,7 @@ from handrail.agent import Agent
 from handrail.permissions import Edit, Pending
 from handrail.sources import Own
 from handrail.telemetry import Telemetry
-from joints.case import Case, Door, Shown, make_model
+from joints.case import Case, Door, Shown, Signal, make_model
 
 Row: TypeAlias = Callable[[Door], Awaitable[None]]
 ROWS: dict[str, Row] = {}
@@ -92,6 +92,11 @@ def ask_to_pay(call: CheckedCall) -> Decision:
     return Ask("Pay?") if call.name.endswith("pay") else Allow()
 
 
+SEAT: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"seat": {"type": "string"}, "persons": {"type": "integer"}},
+    "required": ["seat", "persons"],
+}
 ASKING: Mapping[str, Any] = {"policy": ask_to_pay}
 
 
@@ -123,7 +128,7 @@ async def metadata(door: Door) -> None:
 
 @row("cancelled by the caller")
 async def cancelled(door: Door) -> None:
-    begun, ended, log = anyio.Event(), anyio.Event(), list[str]()
+    begun, ended, log = Signal(), Signal(), list[str]()
 
     @tool(effect=READ)
     async def hold() -> str:
@@ -235,7 +240,8 @@ async def login(door: Door) -> None:
             raise NeedsLogin("Sign in.", url="https://id.example/")
         return "private"
 
-    case = Case(replies=((Call("private", {}, "c1"),),), tools=(private,), answers=(Allow(),))
+    calls = (Call("private", {}, "c1"),)
+    case = Case(replies=(calls,), tools=(private,), answers=(Allow(),), asks_inside=True)
     assert (await door(case)).results == {"c1": Shown("private")}
 
 
@@ -252,9 +258,26 @@ async def more_access(door: Door) -> None:
 
     calls = (Call("fetch", {}, "c1"),)
     case = Case(
-        replies=(calls,), tools=(fetch,), options={"policy": ask_for_two}, answers=(Allow(),)
+        replies=(calls,),
+        tools=(fetch,),
+        options={"policy": ask_for_two},
+        answers=(Allow(),),
+        asks_inside=True,
     )
     assert (await door(case)).results == {"c1": Shown("fetched, approved: True")}
+
+
+@row("context.ask")
+async def filled_in(door: Door) -> None:
+    @tool(effect=READ)
+    async def book(context: Context) -> str:
+        """Book a seat."""
+        values = await context.ask("Which seat?", SEAT)
+        return "none" if values is None else f"seat {values['seat']} for {values['persons']}"
+
+    calls, answer = (Call("book", {}, "c1"),), Edit({"seat": "4A", "persons": 2})
+    case = Case(replies=(calls,), tools=(book,), answers=(answer,), asks_inside=True)
+    assert (await door(case)).results == {"c1": Shown("seat 4A for 2")}
 
 
 @row("long result, read_result")
@@ -324,7 +347,13 @@ async def _is_approved(door: Door, *, always: bool) -> None:
 
     options = {} if always else ASKING
     call = Call("pay", {}, "c1")
-    case = Case(replies=((call,),), tools=(pay_once,), options=options, answers=(Allow(),))
+    case = Case(
+        replies=((call,),),
+        tools=(pay_once,),
+        options=options,
+        answers=(Allow(),),
+        reads_approval=not always,
+    )
     assert (await door(case)).results == {"c1": Shown("approved: True")}
 
 
@@ -371,7 +400,8 @@ async def stopped(door: Door) -> None:
 
     calls = (Call("look", {}, "c1"), Call("send", {}, "c2"))
     options = {"hooks": [Hook(before=before)]}
-    seen = await door(Case(replies=(calls,), tools=(look, send), options=options))
+    case = Case(replies=(calls,), tools=(look, send), options=options, needs_session=True)
+    seen = await door(case)
     stop = Shown(STOPPED, failed=True)
     assert (paid, seen.results) == ([], {"c1": stop, "c2": stop})
 
@@ -441,6 +471,15 @@ async def hooked(door: Door) -> None:
     call = Call("count", {"euros": 1}, "c1")
     seen = await door(Case(replies=((call,),), tools=(count,), options=options))
     assert (seen.results, log) == ({"c1": Shown("counted 7!")}, ["before", "around", "after"])
+
+
+@row("the host's own events or callbacks")
+async def heard(door: Door) -> None:
+    seen = await door(Case(replies=((Call("look", {}, "c1"),),), tools=(look,)))
+    assert (seen.results, [*dict.fromkeys(seen.host)]) == (
+        {"c1": Shown("seen")},
+        ["call", "result"],
+    )
 
 
 FRIEND, STRANGER, COLLEAGUE = "anna@example.com", "eve@example.org", "bo@example.com"

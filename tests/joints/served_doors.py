@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -11,6 +13,8 @@ from typing import Any
 import anyio
 import httpx2
 from mcp import Client
+from mcp_types import ElicitResult
+from starlette.types import ASGIApp
 
 from handrail import (
     READ,
@@ -26,23 +30,39 @@ from handrail import (
     Result,
     Retry,
     Toolset,
+    Turn,
 )
 from handrail.approvals import callback
+from handrail.events import Yielded
 from handrail.mcp import Effects, HttpServer, McpSource, Offer
 from handrail.mcp.gateway import Upstreams
 from handrail.mcp.server import make_server
 from handrail.openapi import tools as openapi_tools
+from handrail.permissions import Edit
 from joints.agent_doors import run_agent
 from joints.case import PATIENCE, Case, Door, Seen, Shown
-from mcp_served.served import MODERN, answering, connect, over_http
+from mcp_served.served import MODERN, connect, over_http
 
-_ACTIONS = {Allow: "accept", Deny: "decline"}
+_ACTIONS = {Allow: "accept", Deny: "decline", Edit: "accept"}
 
 
 def _asking(case: Case) -> dict[str, Any]:
-    actions = [_ACTIONS[type(answer)] for answer in case.answers]
-    asks = {"elicitation_callback": answering(*actions)} if actions else {}
-    return {"mode": MODERN, **asks}
+    """What the client's user says. In the older era, a client has a session."""
+    left = list(case.answers)
+
+    async def answer(_context: Any, _params: Any) -> ElicitResult:
+        await anyio.lowlevel.checkpoint()
+        given = left.pop(0)
+        content: Any = dict(given.args) if isinstance(given, Edit) else None
+        return ElicitResult(action=_ACTIONS[type(given)], content=content)
+
+    asks = {"elicitation_callback": answer} if left and not _changes(case) else {}
+    return {"mode": "legacy" if case.needs_session else MODERN, **asks}
+
+
+def _changes(case: Case) -> bool:
+    """Return whether a person changes arguments, as only the server's own approver can."""
+    return not case.asks_inside and any(isinstance(one, Edit) for one in case.answers)
 
 
 async def _use(client: Client, case: Case, seen: Seen, prefix: str = "") -> Seen:
@@ -50,8 +70,11 @@ async def _use(client: Client, case: Case, seen: Seen, prefix: str = "") -> Seen
     await client.list_tools()
 
     async def send(call: Call) -> None:
-        async def hear(fraction: float, _total: float | None, message: str | None) -> None:
-            seen.progress.append((message or "", fraction))
+        async def hear(fraction: float, total: float | None, message: str | None) -> None:
+            if total is None:
+                seen.yielded.append(message or "")
+            else:
+                seen.progress.append((message or "", fraction))
 
         name = call.name if call.name == "read_result" else f"{prefix}{call.name}"
         args = json.loads(call.args) if isinstance(call.args, str) else dict(call.args)
@@ -70,23 +93,52 @@ async def _use(client: Client, case: Case, seen: Seen, prefix: str = "") -> Seen
     return seen
 
 
-def _executor(case: Case) -> Executor:
-    return Executor(Toolset(*case.tools), **case.options)
+def _executor(case: Case, tools: Any = None, **options: Any) -> Executor:
+    options |= case.options
+    if _changes(case):
+        left = list(case.answers)
+        options["approvals"] = callback(lambda _: left.pop(0))
+    return Executor(Toolset(*case.tools) if tools is None else tools, **options)
+
+
+def _listen(seen: Seen) -> Callable[[ASGIApp], ASGIApp]:
+    """Return a middleware of the application, which hears of calls."""
+
+    def around(app: ASGIApp) -> ASGIApp:
+        async def middleware(scope: Any, receive: Any, send: Any) -> None:
+            if dict(scope.get("headers", ())).get(b"mcp-method") == b"tools/call":
+                seen.host.append("call")
+            await app(scope, receive, send)
+            if "call" in seen.host:
+                seen.host.append("result")
+
+        return middleware
+
+    return around
 
 
 def _given(case: Case) -> dict[str, Any]:
-    """The options of the server. A token says who calls."""
+    """The options of a server whose clients have tokens, which say who calls."""
     return {name: value for name, value in case.turn.items() if name != "principal"}
 
 
 async def serve_here(case: Case) -> Seen:
     """A client and a server in this process."""
     seen = Seen()
-    async with (
-        _executor(case) as executor,
-        Client(make_server(executor, **_given(case)), **_asking(case)) as client,
-    ):
-        return await _use(client, case, seen)
+
+    async def hear(request: Any, call_next: Any) -> Any:
+        if request.method == "tools/call":
+            seen.host.append("call")
+        result = await call_next(request)
+        if "call" in seen.host:
+            seen.host.append("result")
+        return result
+
+    async with _executor(case) as executor:
+        server = make_server(executor, **case.turn)
+        server.middleware.append(hear)
+        async with Client(server, **_asking(case)) as client:
+            return await _use(client, case, seen)
 
 
 async def serve_http(case: Case) -> Seen:
@@ -94,7 +146,7 @@ async def serve_http(case: Case) -> Seen:
     seen = Seen()
     async with (
         _executor(case) as executor,
-        over_http(executor, given=_given(case)) as url,
+        over_http(executor, given=_given(case), around=_listen(seen)) as url,
         connect(url, **_asking(case)) as client,
     ):
         return await _use(client, case, seen)
@@ -103,23 +155,30 @@ async def serve_http(case: Case) -> Seen:
 async def use_gateway(case: Case) -> Seen:
     """A gateway in front of a server with a socket between them. The gateway has the options.
 
+    If the tool asks while it runs, or reads that it is approved, the server behind it has them,
+    and the gateway passes the question on.
+
     The server behind it truncates nothing, as most servers do.
     """
     seen, reads = Seen(), tuple(tool.spec.name for tool in case.tools if tool.spec.effect is READ)
     asks = tuple(tool.spec.name for tool in case.tools if tool.spec.effect is not READ)
     async with AsyncExitStack() as stack:
+        is_behind = case.asks_inside or case.reads_approval
+        asks_behind = case.options if is_behind else {}
         whole = LongResults(max_result_chars=100_000)
-        behind = Executor(Toolset(*case.tools), long_results=whole)
+        behind = Executor(Toolset(*case.tools), long_results=whole, **asks_behind)
         upstream = await stack.enter_async_context(behind)
         url = await stack.enter_async_context(over_http(upstream, given=_given(case)))
         server = HttpServer(name="up", url=url, headers={"Authorization": "Bearer t-alice"})
         effects = Effects(reads=reads, writes=asks)
         upstreams = Upstreams([McpSource(server, offer=Offer(effects=effects))], defer_over=10_000)
-        options = {"policy": lambda _: Allow(), **case.options}
-        executor = await stack.enter_async_context(Executor(upstreams.registry, **options))
+        front = replace(case, options={}) if is_behind else case
+        made = _executor(front, upstreams.registry, policy=lambda _: Allow())
+        executor = await stack.enter_async_context(made)
         await stack.enter_async_context(upstreams.connect(executor))
         await upstreams.wait_tried(PATIENCE)
-        own_url = await stack.enter_async_context(over_http(executor, given=_given(case)))
+        outer = over_http(executor, given=_given(case), around=_listen(seen))
+        own_url = await stack.enter_async_context(outer)
         client = await stack.enter_async_context(connect(own_url, **_asking(case)))
         return await _use(client, case, seen, "mcp__up__")
 
@@ -149,8 +208,10 @@ async def use_service(case: Case) -> Seen:
             key: int(value) if kinds[key].get("type") == "integer" else value
             for key, value in request.url.params.items()
         }
-        turn = service.turn(**claims)
-        return _respond(await service.run(Call(name, args, "s1"), turn=turn))
+        turn, call = service.turn(**claims), Call(name, args, "s1")
+        if inspect.isasyncgenfunction(service.tools[name].fn):
+            return _stream(turn, call)
+        return _respond(await service.run(call, turn=turn))
 
     document = {
         "openapi": "3.1.0",
@@ -160,7 +221,16 @@ async def use_service(case: Case) -> Seen:
         "components": {"securitySchemes": {"user": {"type": "http", "scheme": "bearer"}}},
         "security": [{"user": []}],
     }
-    async with service, httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as client:
+    heard, given_client = list[str](), {"transport": httpx2.MockTransport(answer)}
+
+    async def sent(_request: httpx2.Request) -> None:
+        heard.append("call")
+
+    async def received(_response: httpx2.Response) -> None:
+        heard.append("result")
+
+    hooks: Any = {"request": [sent], "response": [received]}
+    async with service, httpx2.AsyncClient(**given_client, event_hooks=hooks) as client:
         timeout = min([one.spec.timeout for one in case.tools if one.spec.timeout], default=None)
         made = openapi_tools(document, client, credentials={"user": _claims}, timeout=timeout)
         limits = CallLimits(retry=Retry(attempts=3, base=0.001, cap=0.001))
@@ -170,7 +240,9 @@ async def use_service(case: Case) -> Seen:
             replace(one, spec=replace(one.spec, needs_approval=asking[one.spec.name]))
             for one in made
         ]
-        return await run_agent(replace(case, tools=tuple(tools), options=options))
+        seen = await run_agent(replace(case, tools=tuple(tools), options=options))
+        streamed = [words for words, fraction in seen.progress if fraction is None]
+        return replace(seen, host=heard, yielded=streamed)
 
 
 def _claims(context: Context[Any]) -> str:
@@ -190,6 +262,17 @@ def _operation(tool: Any) -> dict[str, Any]:
     return {
         method: {**about, "parameters": parameters, "responses": {"200": {"description": "ok"}}}
     }
+
+
+def _stream(turn: Turn[Any], call: Call) -> httpx2.Response:
+    async def pieces() -> AsyncIterator[bytes]:
+        feed = turn.events(call.id)
+        turn.add(call)
+        async for event in feed:
+            if isinstance(event, Yielded):
+                yield event.text.encode()
+
+    return httpx2.Response(200, headers={"content-type": "text/plain"}, content=pieces())
 
 
 _STATUSES = {"busy": 503, "expired": 401}

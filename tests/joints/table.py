@@ -52,6 +52,12 @@ check. Where a model sends the calls, it streams: each call is sent when it is c
 - "no" has a number: the list below the table says why.
 - An approval is given later, by an executor that reads the request from JSON, or by the user of an MCP client.
 - `MCP in process` is the server of `serve_stdio`, with a client in the same process.
+- Over MCP, the client's user approves, denies and fills in forms. Arguments are changed by the server's own approver. Output in pieces arrives as progress; so does a response that an HTTP service streams.
+- At `MCP gateway`, `context.may`, `context.ask` and "is_approved, the policy asks" are questions of the server behind it, which the gateway passes on.
+- "StopRun" over HTTP is tried in a session, which the protocol of 2026-07-28 has no longer: see [serve tools](../guides/serve-tools.md#over-http).
+- In `run_sync` and `in_thread`, another thread cancels: `turn.cancel()`.
+- The OpenAI Agents SDK asks before a tool runs, for a yes or a no. The executor's own approver answers the rest: changed arguments, a login, `context.may` and `context.ask`.
+- "The host's own events or callbacks" are those of the door: a feed, `on_event`, `watch`, middleware of the server, hooks of the HTTP client, or callbacks of the framework.
 - The last four columns are [frameworks](../frameworks/index.md), each with its own agent or graph, which streams.
 - In LangGraph and LangChain, "malformed JSON" and "a key twice" need a message that keeps the text of the arguments. Messages of LangChain's clients for
   Anthropic and for OpenAI's Responses API do. Otherwise LangChain has read the JSON, and completed it.

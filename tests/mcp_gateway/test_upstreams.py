@@ -11,6 +11,7 @@ import pytest
 from handrail import READ, DuplicateName, Toolset, tool
 from handrail.mcp import HttpServer, Pins
 from handrail.mcp.gateway import UpstreamHealth, Upstreams
+from handrail.mcp.server import ServedResource
 from mcp_client.raw_server import TOOLS
 from mcp_client.stage import raw
 from mcp_gateway.gateways import (
@@ -204,3 +205,16 @@ async def test_secrets_stay_with_their_server() -> None:
     assert text_of(read) == "a: "
     assert any(b"t-upstream" in one for one in heard)
     assert not any(b"t-alice" in one or b"secret-a" in one for one in heard)
+
+
+async def test_resources_of_a_server_are_read_with_two_tools() -> None:
+    given = {"resources": [ServedResource("shop://hours", lambda: "9 to 17")]}
+    async with over_http(executor(Notes()), given=given) as url:
+        server = HttpServer(name="shop", url=url, headers={"Authorization": "Bearer t-alice"})
+        async with gateway([source(server)]) as (upstreams, made), client_of(made) as client:
+            await upstreams.wait_tried(30)
+            listed = await names_of(client)
+            read = await client.call_tool("mcp__shop__read_resource", {"uri": "shop://hours"})
+
+    assert {"mcp__shop__list_resources", "mcp__shop__read_resource"} <= set(listed)
+    assert text_of(read).endswith("9 to 17")

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from handrail import READ, FailureKind, File, Image, Result, Retry, Transient
+from handrail import READ, Context, FailureKind, File, Image, Result, Retry, Transient
 from handrail.openapi import tools
 from openapi.service import Answer, Service, call, document, on_loopback
 
@@ -137,7 +137,7 @@ async def test_the_time_to_wait_is_read(header: str, wait: float | None) -> None
     tool = tools(document(), service.client)["call_it"]
 
     with pytest.raises(Transient) as raised:
-        await tool.fn({}, None)
+        await tool.fn({}, Context(call_id="c1", idempotency_key="k1"))
 
     assert raised.value.retry_after == wait
 
@@ -147,7 +147,7 @@ async def test_a_date_in_the_future_is_waited_for() -> None:
     tool = tools(document(), Service(Answer(503, b"", {"Retry-After": soon})).client)["call_it"]
 
     with pytest.raises(Transient) as raised:
-        await tool.fn({}, None)
+        await tool.fn({}, Context(call_id="c1", idempotency_key="k1"))
 
     assert raised.value.retry_after is not None
     assert 3_000 < raised.value.retry_after <= 3_600

@@ -362,7 +362,7 @@ class Executor:
         return self._tasks.listen()
 
     def cancel(self) -> None:
-        """Stop all calls, also those that have not started, or are still to be streamed."""
+        """Stop all calls, also those not started or still to be streamed, from any thread."""
         self._tasks.cancel()
 
     @staticmethod

@@ -17,6 +17,7 @@ from handrail._execution.running import Group, RequestedCall, RunningCall, pendi
 from handrail._execution.view import View
 from handrail._support.loop import close_generator, in_context, must_pass, spawn
 from handrail._turn.event_feed import EventFeed
+from handrail._turn.record import Record
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer
 from handrail._values.call import Call
@@ -62,6 +63,15 @@ class Tasks:
         """Use the running event loop. Raises RuntimeError if another one is in use."""
         self.pipeline.bind()
 
+    def stop(self, records: Sequence[Record], /) -> None:
+        """Stop these calls, from any thread."""
+
+        def stop_all() -> None:
+            for record in records:
+                record.cancel()
+
+        self.pipeline.home.call(stop_all)
+
     def record(self, turn: Turn[Any], call: Call) -> RequestedCall:
         """Return a call's record, stopped if its turn is closed.
 
@@ -77,7 +87,11 @@ class Tasks:
         return self.view.covers(record.view)
 
     def cancel(self) -> None:
-        """Stop all calls in this view, also those still to be streamed."""
+        """Stop all calls in this view, also those still to be streamed, from any thread."""
+        if self.pipeline.home.loop is not None:
+            self.pipeline.home.call(self._cancel)
+
+    def _cancel(self) -> None:
         for view, turn in self.pipeline.arriving:
             if self.view.covers(view):
                 turn.cancel()

@@ -54,6 +54,9 @@ class TurnOwner(Protocol[T_contra, R]):
     def bind(self) -> None:
         """Use the running event loop."""
 
+    def stop(self, records: Sequence[Record], /) -> None:
+        """Stop these calls, from any thread."""
+
     def record(self, turn: T_contra, call: Call, /) -> R:
         """Return a call's record."""
         ...

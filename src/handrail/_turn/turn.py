@@ -244,15 +244,15 @@ class Turn(Generic[D]):
             await self._wait(record)
 
     def cancel(self, *call_ids: str) -> tuple[str, ...]:
-        """Stop these calls; without ids, the whole turn, with later calls.
+        """Stop these calls, from any thread; without ids, the whole turn, with later calls.
 
         Returns the ids of the open ones.
         """
         self.is_closed = self.is_closed or not call_ids
-        live = [record for record in self._records.values() if record.result is None]
+        live = [record for record in tuple(self._records.values()) if record.result is None]
         live = [record for record in live if not call_ids or record.call.id in call_ids]
-        for record in live:
-            record.cancel()
+        if live:
+            self.owner.stop(live)
         return tuple([record.call.id for record in live])
 
     def close(self, reason: str) -> None:

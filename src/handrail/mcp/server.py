@@ -74,6 +74,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     *,
     name: str = "handrail",
     version: str = __version__,
+    principal: str | None = None,
     deps: Deps = None,
     metadata: Metadata = NOTHING,
     keys: Sequence[bytes] = (),
@@ -97,7 +98,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     ``deps`` are objects for the tools, and ``metadata`` more facts for policies, hooks and tools.
     Each is a value, or a function taking the ``Caller``. The metadata are read for each request,
     the deps once for each session with the same metadata. Raises DefinitionError if a tool needs
-    deps and there are none.
+    deps and there are none. ``principal`` is whom calls without a token are for.
 
     Several processes behind a balancer need the same ``keys`` of 32 bytes or more, which protect
     open approval requests. Their executors need one ledger, or each process would accept the same
@@ -127,7 +128,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
         places=places,
         answer_seconds=answer_seconds,
         rules_of=rules_of,
-        facts=CallerFacts(executor, deps, metadata),
+        facts=CallerFacts(executor, deps, metadata, principal),
         extra=Toolset(make_reader(resources)) if resources else None,
     )
     if metrics is not None:
@@ -158,11 +159,15 @@ async def serve_stdio(
     executor: Executor,
     *,
     name: str = "handrail",
+    principal: str | None = None,
     deps: object = None,
     metadata: Mapping[str, Json] = NOTHING,
 ) -> None:
-    """Serve tools over this process's standard streams, until the client closes them."""
-    server = make_server(executor, name=name, deps=deps, metadata=metadata)
+    """Serve tools over this process's standard streams, until the client closes them.
+
+    The calls are for ``principal``, such as the user who started this program.
+    """
+    server = make_server(executor, name=name, principal=principal, deps=deps, metadata=metadata)
     async with executor, stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from http.cookiejar import DefaultCookiePolicy
@@ -15,11 +16,13 @@ from typing_extensions import override
 from handrail import NeedsLogin, Refused, ToolFailed, Transient, Unknown
 from handrail.net import Guard, Url, parse_url
 from handrail.openapi._request import OutgoingRequest
-from handrail.openapi._response import Response
+from handrail.openapi._response import Response, find_reader
 from handrail.telemetry import read_trace
 
 Client: TypeAlias = httpx2.AsyncClient
 """Sends requests."""
+Tell: TypeAlias = Callable[[str], None]
+"""Gets the next piece of a response."""
 
 _DEFAULT_GUARD = Guard()
 _SECONDS = 30.0
@@ -90,11 +93,14 @@ class Sender:
     is_personal: bool
     """Whether a person can sign in again if the service refuses the credentials."""
 
-    async def send(self, request: OutgoingRequest) -> Any:
-        """Return the response's content. Raises a failure for the model to read."""
+    async def send(self, request: OutgoingRequest, tell: Tell) -> Any:
+        """Return the response's content. Raises a failure for the model to read.
+
+        ``tell`` gets the text of a streamed response while it arrives.
+        """
         asked = request.url
         for _ in range(_MAX_REDIRECTS + 1):
-            response = await self._request(request)
+            response = await self._request(request, tell)
             target = _find_target(request, response)
             if target is None:
                 return self._read(request, response)
@@ -114,7 +120,7 @@ class Sender:
         what = f"{request.method} {request.url.host}{request.url.path}"
         raise response.make_failure(what, is_repeatable=self.is_repeatable)
 
-    async def _request(self, request: OutgoingRequest) -> Response:
+    async def _request(self, request: OutgoingRequest, tell: Tell) -> Response:
         host = request.url.host
         sent = {name.lower() for name, _ in request.headers}
         trace = [(name, value) for name, value in read_trace().items() if name not in sent]
@@ -127,7 +133,7 @@ class Sender:
         if built.url.raw_path != request.url.target.encode() or built.url.host != host:
             raise Refused("Not sent: the URL has another spelling than the checked one.")
         try:
-            return await self._receive(built)
+            return await self._receive(built, tell)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise Transient(f"Not sent: {host} could not be reached.") from error
         except httpx2.HTTPError as error:
@@ -138,12 +144,14 @@ class Sender:
                 "check before you call again."
             ) from error
 
-    async def _receive(self, built: httpx2.Request) -> Response:
+    async def _receive(self, built: httpx2.Request, tell: Tell) -> Response:
         response = await self.client.send(built, stream=True, follow_redirects=False)
         try:
-            body = bytearray()
+            body, read = bytearray(), find_reader(response.status_code, response.headers)
             async for piece in response.aiter_bytes():
                 body += piece
+                if read is not None and (text := read(piece)):
+                    tell(text)
                 if len(body) > self.max_bytes:
                     break
         finally:

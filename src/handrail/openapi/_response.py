@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import Message
@@ -18,6 +19,8 @@ from handrail._support.visible import spell_out
 _MAX_MESSAGE_CHARS = 2_000
 """Characters passed to a model from an error's body."""
 _MAX_DIGITS = 9
+_STREAMED = re.compile(r"text/(?!html).*|application/(x-ndjson|jsonl)")
+_GOOD = range(200, 300)
 _LATER = frozenset({429, 503})
 """The request was not processed, and can be sent again."""
 _LOST = frozenset({408, 500, 502, 504})
@@ -86,6 +89,14 @@ class Response:
             raise ToolFailed(f"The request was sent. The response ({kind}) is too long to read.")
         is_image = _IMAGES.fullmatch(kind) is not None
         return Image(self.body, kind) if is_image else File(self.body, kind, "response")
+
+
+def find_reader(status: int, headers: Mapping[str, str]) -> Callable[[bytes], str] | None:
+    """Return a decoder for a response sent in pieces for people to read, or None."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if status not in _GOOD or "content-length" in headers or not _STREAMED.fullmatch(kind):
+        return None
+    return codecs.getincrementaldecoder("utf-8")("replace").decode
 
 
 def _read_json(text: str) -> Any:

@@ -201,7 +201,8 @@ class _Service:
             if self.idempotency_header is not None and spec.effect != READ:
                 header = self.idempotency_header, context.idempotency_key
                 request = replace(request, headers=(*request.headers, header))
-            return await sender.send(await self.credentials.add(operation, request, context))
+            request = await self.credentials.add(operation, request, context)
+            return await sender.send(request, context.progress)
 
         def touches(**args: Any) -> Access:
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
@@ -81,6 +82,19 @@ def _word(answer: Answer) -> Any:
     return not isinstance(answer, Deny)
 
 
+class _Heard(AsyncCallbackHandler):
+    """A callback handler of LangChain."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+
+    async def on_tool_start(self, *_: Any, **__: Any) -> None:
+        self._seen.host.append("call")
+
+    async def on_tool_end(self, *_: Any, **__: Any) -> None:
+        self._seen.host.append("result")
+
+
 async def run_graph(case: Case, make: Make) -> Seen:
     seen, ledger, answers = Seen(), MemoryLedger(), iter(case.answers)
     turn, saver = dict(case.turn), InMemorySaver()
@@ -90,7 +104,8 @@ async def run_graph(case: Case, make: Make) -> Seen:
         async with make_executor(case, ledger, seen.hook()) as executor:
             app = make(case, executor, turn, saver)
             with case.inside():
-                async for _ in app.astream(given, THREAD, context=context, stream_mode="messages"):
+                config = {**THREAD, "callbacks": [_Heard(seen)]}
+                async for _ in app.astream(given, config, context=context, stream_mode="messages"):
                     pass
         state = await app.aget_state(THREAD)
         if not state.interrupts:

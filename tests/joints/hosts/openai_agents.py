@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from agents import Agent, Runner, RunState, set_tracing_disabled
+from agents import Agent, RunHooks, Runner, RunState, set_tracing_disabled
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 
-from handrail import Deny
+from handrail import Approvals, Deny
 from handrail.adapters.openai_agents import run_config, tools
-from handrail.permissions import Answer, MemoryLedger
+from handrail.approvals import callback
+from handrail.permissions import Answer, Edit, MemoryLedger
 from joints.case import Case, Seen, Shown
 from joints.hosts.shared import make_executor, next_calls, to_text
 
@@ -33,13 +36,35 @@ def _answer(state: Any, said: Seen, request: Any, answer: Answer) -> None:
         state.approve(request)
 
 
+class _Heard(RunHooks[Any]):
+    """The SDK's own hooks."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+
+    async def on_tool_start(self, *_: Any) -> None:
+        self._seen.host.append("call")
+
+    async def on_tool_end(self, *_: Any) -> None:
+        self._seen.host.append("result")
+
+
+def _with_approver(case: Case, answers: Iterator[Answer]) -> Case:
+    """The SDK asks before a tool runs, for a yes or a no. The executor's approver answers the rest."""
+    if not case.asks_inside and not any(isinstance(one, Edit) for one in case.answers):
+        return case
+    approver = callback(lambda _: next(answers))
+    return replace(case, options={**case.options, "approvals": Approvals(approver=approver)})
+
+
 async def door(case: Case) -> Seen:
     seen, said = Seen(), Seen()
     ledger, answers = MemoryLedger(), iter(case.answers)
     turn = dict(case.turn)
     context, saved, replies = turn.pop("deps", None), "", 0
     while True:
-        async with make_executor(case, ledger, seen.hook(), said.hook(results=True)) as executor:
+        watching = (seen.hook(), said.hook(results=True))
+        async with make_executor(_with_approver(case, answers), ledger, *watching) as executor:
             model = _model(case, replies)
             made = tools(executor, run=lambda _: "R", **turn)
             agent: Any = Agent(name="a", tools=made, model=model)
@@ -50,7 +75,7 @@ async def door(case: Case) -> Seen:
                 for one in prompt.get_interruptions():
                     _answer(prompt, said, one, next(answers))
             with case.inside():
-                done = Runner.run_streamed(agent, prompt, **options)
+                done = Runner.run_streamed(agent, prompt, hooks=_Heard(seen), **options)
                 async for _event in done.stream_events():
                     pass
         replies += len(done.raw_responses)

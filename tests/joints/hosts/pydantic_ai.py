@@ -9,6 +9,8 @@ from typing import Any
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolDenied
 from pydantic_ai.messages import (
     BinaryContent,
+    FunctionToolCallEvent,
+    FunctionToolResultEvent,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelResponse,
@@ -37,9 +39,17 @@ def _stream(case: Case) -> Any:
     return FunctionModel(stream_function=reply)
 
 
-async def _watch(_: Any, events: Any) -> None:
-    async for _event in events:
-        pass
+def _watch(seen: Seen) -> Any:
+    """The framework's own handler of events."""
+
+    async def watch(_: Any, events: Any) -> None:
+        async for event in events:
+            if isinstance(event, FunctionToolCallEvent):
+                seen.host.append("call")
+            elif isinstance(event, FunctionToolResultEvent):
+                seen.host.append("result")
+
+    return watch
 
 
 def _answer(answer: Answer) -> Any:
@@ -51,7 +61,7 @@ def _answer(answer: Answer) -> Any:
 async def door(case: Case) -> Seen:
     seen, ledger, answers = Seen(), MemoryLedger(), iter(case.answers)
     turn = dict(case.turn)
-    own, options = {"deps": turn.pop("deps", None)}, {"event_stream_handler": _watch}
+    own, options = {"deps": turn.pop("deps", None)}, {"event_stream_handler": _watch(seen)}
     given: dict[str, Any] = {"user_prompt": case.prompt}
     while True:
         async with make_executor(case, ledger, seen.hook()) as executor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -258,3 +260,21 @@ async def test_a_removed_run_ends_its_watchers(database: str) -> None:
                 with anyio.fail_after(30):
                     async for _ in updates:
                         pass
+
+
+def is_reading() -> bool:
+    return any("(_check)" in thread.name for thread in threading.enumerate())
+
+
+async def test_no_thread_reads_the_runs_once_the_last_watcher_has_left(tmp_path: Path) -> None:
+    """So its files can be removed, and its event loop closed."""
+    async with DurableRuns(str(tmp_path / "runs.db"), {"a": Agent(Typist())}) as runs:
+        run = await runs.start("a", "Where is it?")  # no worker reads them
+        async with aclosing(runs.watch(run)) as updates:
+            await read_until(updates, bool)
+            with anyio.fail_after(15):
+                while not is_reading():  # noqa: ASYNC110  a thread begins
+                    await anyio.sleep(0.005)
+        has_left = not is_reading()
+
+    assert has_left

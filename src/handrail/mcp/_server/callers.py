@@ -25,7 +25,7 @@ _FLEETING = frozenset({"exp", "iat", "nbf", "jti"})
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request, as the token says. Over stdio and without tokens, no one is named."""
+    """Who sends a request, as the token says. Without tokens, only ``principal=`` names anyone."""
 
     principal: str | None = None
     scopes: tuple[str, ...] = ()
@@ -41,15 +41,29 @@ Metadata: TypeAlias = Mapping[str, Json] | Callable[[Caller], Mapping[str, Json]
 
 
 class CallerFacts:
-    """Reads deps and metadata, each a value or a function taking the caller."""
+    """Reads deps and metadata, each a value or a function taking the caller.
 
-    def __init__(self, executor: Executor, deps: Deps, metadata: Metadata) -> None:
+    ``principal`` is whom calls without a token are for.
+    """
+
+    def __init__(
+        self, executor: Executor, deps: Deps, metadata: Metadata, principal: str | None = None
+    ) -> None:
         for name, value in (("deps", deps), ("metadata", metadata)):
             if inspect.iscoroutinefunction(value):
                 raise TypeError(f"{PLACE}: {name}= must not be an `async def` function.")
         if deps is None:
             executor.tools.check_deps(None, PLACE)
         self._deps, self._metadata = deps, metadata
+        self._no_token = Caller(principal)
+
+    def find_caller(self) -> Caller:
+        """Return who sends the current request."""
+        token = get_access_token()
+        if token is None:
+            return self._no_token
+        claims = MappingProxyType(token.claims or {})
+        return Caller(token.subject or token.client_id, tuple(token.scopes), claims)
 
     def digest(self, caller: Caller, metadata: Mapping[str, Json]) -> str:
         """Return a text changing with deps and metadata, empty if neither can change."""
@@ -95,12 +109,3 @@ def caller_token(context: Context[Any]) -> str:
     if token is None or (token.subject or token.client_id) != context.principal:
         raise NeedsLogin("Call again: your own token is needed, and came with another request.")
     return token.token
-
-
-def find_caller() -> Caller:
-    """Return who sends the current request."""
-    token = get_access_token()
-    if token is None:
-        return Caller()
-    claims = MappingProxyType(token.claims or {})
-    return Caller(token.subject or token.client_id, tuple(token.scopes), claims)

@@ -14,7 +14,7 @@ import anyio
 import mcp_types as types
 
 from handrail import Call, Executor, Json, Result, Toolset, Turn
-from handrail.events import Progressed
+from handrail.events import Progressed, Yielded
 from handrail.mcp._server.asking import (
     Request,
     approve,
@@ -25,7 +25,7 @@ from handrail.mcp._server.asking import (
     name_session,
     read_answer,
 )
-from handrail.mcp._server.callers import Caller, CallerFacts, find_caller
+from handrail.mcp._server.callers import Caller, CallerFacts
 from handrail.mcp._server.changes import Changes
 from handrail.mcp._server.content import list_definitions, refuse, write_result
 from handrail.mcp._server.places import Places
@@ -106,7 +106,7 @@ class Calls:
         tools = await self._executor.prepare_tools()
         if self.changes is not None:
             self.changes.remember(name_session(request), request)
-        shown = await self._tools.select(tools, find_caller().principal)
+        shown = await self._tools.select(tools, self._facts.find_caller().principal)
         return types.ListToolsResult(tools=list_definitions(shown))
 
     def find_schema(self, name: str) -> Mapping[str, Any] | None:
@@ -231,7 +231,7 @@ class Calls:
                 session.tell_answered()
 
     def _find_session(self, request: Request) -> Session:
-        caller, name = find_caller(), name_session(request)
+        caller, name = self._facts.find_caller(), name_session(request)
         metadata = self._facts.read_metadata(caller)
         key = (name, self._facts.digest(caller, metadata))
         session = self._sessions.get(key)
@@ -312,7 +312,7 @@ def _has_session(request: Request) -> bool:
 async def _with_progress(
     session: Session, request: Request, call_id: str, run: Callable[[], Awaitable[Result]]
 ) -> Result:
-    """Run a call, and send its progress to an interested client."""
+    """Run a call, and send its progress and output to an interested client."""
     if not _may_want_progress(request):
         return await run()
     feed = session.turn.events(call_id)
@@ -330,9 +330,13 @@ def _may_want_progress(request: Request) -> bool:
 
 
 async def _forward(feed: Any, request: Request) -> None:
-    """Send a call's progress to its client."""
+    """Send a call's progress and output to its client."""
+    chars = 0
     async for event in feed:
         if isinstance(event, Progressed):
             fraction = 0.0 if event.fraction is None else event.fraction
             total = None if event.fraction is None else 1.0
             await request.session.report_progress(fraction, total, event.message)
+        elif isinstance(event, Yielded):
+            chars += len(event.text)
+            await request.session.report_progress(float(chars), None, event.text)

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from functools import partial
 from typing import Any
 
 import anyio
@@ -51,7 +50,13 @@ async def _watch_file(database: Database, tell: Callable[[], None], rest: float)
     """
     loop: Any = running_loop()
     stop = threading.Event()
-    tell_loop = partial(loop.call_soon_threadsafe, tell)
+
+    def tell_loop() -> None:
+        try:
+            loop.call_soon_threadsafe(tell)
+        except RuntimeError:  # the loop was closed before this thread was waited for
+            stop.set()
+
     thread = threading.Thread(target=_check, args=(database, stop, tell_loop, rest), daemon=True)
     thread.start()
     try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncGenerator, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
 from contextvars import Context
 from itertools import islice
 from typing import Any, NamedTuple
@@ -40,14 +40,16 @@ class Watching:
         self._feeds: dict[str, Feed] = {}
         self._task: object = None
         self._news = anyio.Event()
+        self._rests = anyio.Event()
+        """Set when the reader has ended, or has watchers again."""
 
     async def watch(self, run: str, after: str) -> AsyncGenerator[Update]:
-        """Yield a run's events behind a place, until it ends."""
+        """Yield a run's events behind a place, until it ends. The last watcher ends the reader."""
         cursor = Cursor.read(after)
         head = await to_thread.run_sync(self._store.head, run)
         if head is None:
             raise LookupError(f"There is no run {run!r}.")
-        with self._join(Feed(head)) as feed:
+        async with self._join(Feed(head)) as feed:
             while True:
                 changed = feed.changed
                 async for update in self._read(feed, cursor):
@@ -60,11 +62,13 @@ class Watching:
                     return
                 await changed.wait()
 
-    @contextmanager
-    def _join(self, new: Feed) -> Generator[Feed]:
+    @asynccontextmanager
+    async def _join(self, new: Feed) -> AsyncGenerator[Feed]:
         feed = self._feeds.setdefault(new.run, new)
         feed.watchers += 1
         self._news.set()
+        self._rests.set()
+        self._rests = anyio.Event()
         if self._task is None:
             self._task = spawn(Context(), self._work, lost=self._end)
         try:
@@ -74,6 +78,9 @@ class Watching:
             if not feed.watchers:
                 del self._feeds[feed.run]
                 self._news.set()
+            if not self._feeds and self._task is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._rests.wait()
 
     async def _read(self, feed: Feed, cursor: Cursor) -> AsyncGenerator[Update]:
         """Yield unseen events: journal lines, then the reply under way."""
@@ -113,6 +120,7 @@ class Watching:
 
     def _end(self) -> None:
         self._task = None
+        self._rests.set()
 
     def _tell(self) -> None:
         self._news.set()
