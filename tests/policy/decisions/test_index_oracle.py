@@ -86,6 +86,12 @@ BY_MODE: dict[Mode, dict[Effect, Verdict]] = {
 }
 
 
+def mode_effect(access: Access) -> Effect:
+    """What a mode takes an access for: sending to a host cannot be undone."""
+    is_sent = access.verb is Effect.WRITE and access.resource.startswith("net:")
+    return Effect.DESTROY if is_sent else access.verb
+
+
 def is_protected(access: Access) -> bool:
     """Whether no mode lets this pass; of all that is drawn here, only .git is protected."""
     scheme, _, path = access.resource.partition(":")
@@ -105,7 +111,7 @@ def expected(book: Sequence[Rule], accesses: Sequence[Access], mode: Mode) -> st
     denies = [rule for rule in book if rule.decide == "deny"]
     if any(map(means, denies)):
         return "deny"
-    by_mode = BY_MODE[mode][max((one.verb for one in accesses), default=SPEC.effect)]
+    by_mode = BY_MODE[mode][max(map(mode_effect, accesses), default=SPEC.effect)]
     if by_mode == "deny":
         return "deny"
     asks = any(rule.decide == "ask" and means(rule) for rule in book)

@@ -599,7 +599,7 @@ def _broken(file: Path) -> str:
 
 def _unknown_key(file: Path) -> str:
     put(file, "allwo = []")
-    return "unknown key 'allwo'; use one of mode, rule, version"
+    return "unknown key 'allwo'; use one of mode, rule, sources, version"
 
 
 def _not_utf8(file: Path) -> str:

@@ -185,6 +185,34 @@ async def test_each_statement_has_its_own_outcome_if_sqlite_undoes_what_is_writt
     assert len(tried) >= 10  # two together, then each of eight alone
 
 
+async def test_a_part_whose_guard_changes_no_row_changes_nothing_and_undoes_no_other_part(
+    sqlite: str,
+) -> None:
+    opened = Database(sqlite)
+    put = "INSERT INTO handrail_approval VALUES (:name, '') ON CONFLICT DO NOTHING"
+    done: dict[str, list[int]] = {}
+
+    async def add(*names: str) -> None:
+        steps = [(put, [{"name": f"name {name}"}]) for name in names]
+        done["".join(names)] = await opened.transact(steps, 2)
+
+    await add("1", "2")
+    with closing(sqlite3.connect(sqlite, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        async with anyio.create_task_group() as group:
+            for names in ("03", "45", "61", "26", "78"):
+                group.start_soon(add, *names)
+            await anyio.wait_all_tasks_blocked()
+            other.execute("COMMIT")  # what waits is written together
+    rows = await opened.read("SELECT name FROM handrail_approval WHERE name LIKE 'name%'")
+    opened.close()
+
+    assert done == {"12": [1, 1], "03": [1, 1], "45": [1, 1], "61": [], "26": [], "78": [1, 1]}
+    assert sorted(name for (name,) in rows) == [
+        f"name {number}" for number in (0, 1, 2, 3, 4, 5, 7, 8)
+    ]
+
+
 async def test_a_transaction_that_fails_changes_nothing(database: str) -> None:
     opened = Database(database)
     add = ("INSERT INTO handrail_approval VALUES (:name, '')", [{"name": "name 1"}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import sqlite3
 import subprocess
@@ -224,14 +225,14 @@ def unpack(connection: Any, mark: str) -> None:
             connection.execute(plain, (decompress(stored).encode(), stored))
 
 
-def copy_parked(url: str) -> None:
+def copy_parked(url: str, count: int = PARKED) -> None:
     if url.startswith("postgresql"):
         part = "convert_to(replace(convert_from({}, 'UTF8'), 'run0', 'run' || n), 'UTF8')"
         copies = COPIES.format(**{name: part.format(name) for _, name in LONG})
         with psycopg.connect(url) as connection:
             unpack(connection, "%s")
             connection.execute(  # type: ignore[call-overload]
-                f"CREATE TEMP TABLE numbers AS SELECT generate_series(1, {PARKED}) AS n; {copies}"
+                f"CREATE TEMP TABLE numbers AS SELECT generate_series(1, {count}) AS n; {copies}"
             )
         return
     with closing(sqlite3.connect(url)) as file:
@@ -240,7 +241,7 @@ def copy_parked(url: str) -> None:
     copies = COPIES.format(**{name: f"replace({name}, 'run0', 'run' || n)" for _, name in LONG})
     script = (
         "CREATE TEMP TABLE numbers AS WITH RECURSIVE c(n) AS "  # noqa: S608  our own number
-        f"(SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {PARKED}) SELECT n FROM c; {copies}"
+        f"(SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {count}) SELECT n FROM c; {copies}"
     )
     program = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])"
     command = [sys.executable, "-c", program, url, script.replace("dbos.", "")]
@@ -326,6 +327,44 @@ async def test_a_look_for_work_reads_no_run_that_waits(sqlite: str) -> None:
         "SCAN q VIRTUAL TABLE INDEX 1:",
         "SCAN workflow_status USING INDEX idx_workflow_status_pending",
     ]
+
+
+def explain_for_all(url: str, statement: str) -> list[str]:
+    """Return how PostgreSQL reads tables for a statement, whatever its values are."""
+    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", statement)))
+    for number, name in enumerate(names, 1):
+        statement = statement.replace(f"%({name})s", f"${number}")
+    values = f"({', '.join(['NULL'] * len(names))})" if names else ""
+    with psycopg.connect(url) as connection:
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        connection.execute(f"PREPARE look AS {statement.replace('%%', '%')}".encode())
+        return [row[0] for row in connection.execute(f"EXPLAIN EXECUTE look{values}".encode())]
+
+
+async def test_a_look_for_work_uses_an_index_of_the_server(copy_postgres: Any) -> None:
+    async def model(_request: Request) -> Reply:
+        return Reply((Call("pay", {"amount": 1}, "1"),))
+
+    url = copy_postgres()
+    runs = DurableRuns(url, {"a": Agent(model, [pay], policy=ask)}, poll=0.02)
+    async with runs.work(interval=0.02):
+        await runs.start("a", "Go.", run_id="run0")
+        await runs.wait("run0")
+        await to_thread.run_sync(copy_parked, url, 5_000)
+        with counting("SELECT") as asked, anyio.fail_after(60):
+            while len(asked) < 150:  # noqa: ASYNC110  statements of other tasks
+                await anyio.sleep(0.02)
+    often = {one for one, count in Counter(asked).items() if count > 1 and "_" in one}
+    scans = {line.strip(" ->").partition("  ")[0] for one in often for line in scans_of(url, one)}
+
+    assert len(often) >= 6
+    assert scans == set()
+
+
+def scans_of(url: str, statement: str) -> list[str]:
+    """Return the tables of runs that PostgreSQL reads as a whole."""
+    whole = [line for line in explain_for_all(url, statement) if "Seq Scan on" in line]
+    return [line for line in whole if "handrail_worker" not in line and "piece" not in line]
 
 
 async def approve(runs: DurableRuns, run: str, resumed: dict[str, float]) -> float:

@@ -116,7 +116,8 @@ class Workflows:
             f"(SELECT 1 FROM {self._table} w WHERE w.queue_name = q.value "
             f"AND w.status = 'ENQUEUED' AND w.{_IN_FLIGHT} "
             "AND w.application_version = :version AND w.application_name = :app) "
-            f"UNION ALL SELECT '' WHERE EXISTS (SELECT 1 FROM {self._table} WHERE {_DUE})",
+            f"UNION ALL SELECT '' WHERE 1 = (SELECT 1 FROM {self._table} WHERE {_DUE} "
+            "ORDER BY delay_until_epoch_ms LIMIT 1)",  # PostgreSQL then uses the index
             names=json.dumps(sorted(queues)),
             **own,
         )

@@ -19,9 +19,6 @@ from handrail.runs._store.points import reach
 from handrail.runs._store.port import DatabaseError, Select, Step, Values
 from handrail.runs._store.threads import Undone
 
-_PART = ("SAVEPOINT part", "RELEASE part", "ROLLBACK TO part")
-_WHOLE = ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")
-"""Statements to begin, keep and undo a transaction part, or a whole one."""
 BUSY_SECONDS = 30.0
 """Seconds to wait for another writing process."""
 
@@ -103,18 +100,22 @@ class SqliteFile:
             return connection.execute(sql, values).rowcount
 
     def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
-        """Run statements as one part of the open transaction, or separately."""
+        """Run statements as one part of the open transaction, or separately.
+
+        If a part must be undone, the whole transaction is, and each part is done again alone.
+        """
         with self._writing() as connection:
-            begin, keep, undo = _PART if connection.in_transaction else _WHOLE
-            connection.execute(begin)
+            if connection.in_transaction:
+                return _run_part(connection, steps, guards)
+            connection.execute("BEGIN IMMEDIATE")
             reach("write.begun")
             try:
                 changed = _run_steps(connection, steps, guards)
                 reach("write.made")
-                connection.execute(keep if changed else undo)
+                connection.execute("COMMIT" if changed else "ROLLBACK")
             except BaseException:
                 with suppress(sqlite3.Error):  # SQLite has undone the whole transaction
-                    connection.execute(undo)
+                    connection.execute("ROLLBACK")
                 raise
             return changed
 
@@ -199,6 +200,20 @@ def _run_steps(connection: sqlite3.Connection, steps: Sequence[Step], guards: in
         changed.append(connection.executemany(sql, several).rowcount)
         if number < guards and not changed[-1]:
             return []
+    return changed
+
+
+def _run_part(connection: sqlite3.Connection, steps: Sequence[Step], guards: int) -> list[int]:
+    """Run a part of a transaction. Raises Undone if it must be undone."""
+    before = connection.total_changes
+    reach("write.begun")
+    try:
+        changed = _run_steps(connection, steps, guards)
+    except Exception as error:
+        raise Undone from error
+    if not changed and connection.total_changes > before:
+        raise Undone
+    reach("write.made")
     return changed
 
 
