@@ -70,6 +70,7 @@ EDGES: Mapping[str, set[str]] = {
 INSIDE: Mapping[str, tuple[set[str], ...]] = {
     "adapters": ({"_calls", "_sources"},),
     "agent": ({"_skills", "_history"}, {"_loop"}),
+    "approvals": ({"_review"},),
     "cli": (
         {"_base"},
         {"_project", "_screen"},

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from handrail._values.access import Access
 from handrail._values.approval import Edit
 from handrail._values.call import Call
-from handrail._values.decision import Allow, Decision, Deny
+from handrail._values.decision import Allow, Decision, Deny, Review
 from handrail._values.pending import Pending
 from handrail._values.result import FailureKind, Result
 
@@ -23,6 +23,7 @@ __all__ = [
     "Lost",
     "Progressed",
     "Requested",
+    "Reviewed",
     "Started",
     "Stored",
     "ToolsChanged",
@@ -90,6 +91,16 @@ class Answered(_Fact):
     answer: Allow | Deny | Edit | Result
     asked_at: float = field(default=0.0, compare=False, repr=False)
     """When the request was made, perhaps by another process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed(_Fact):
+    """A second model gave its opinion on an approval request, before a person."""
+
+    at: float
+    pending_id: str
+    call_id: str
+    review: Review
 
 
 WaitReason: TypeAlias = Literal["resource", "slot", "queue", "rate"]
@@ -193,6 +204,7 @@ Event: TypeAlias = (
     | Decided
     | Asked
     | Answered
+    | Reviewed
     | Waiting
     | Started
     | CredentialUsed
