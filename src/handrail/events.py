@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from handrail._values.access import Access
 from handrail._values.approval import Edit
@@ -11,6 +11,9 @@ from handrail._values.call import Call
 from handrail._values.decision import Allow, Decision, Deny, Review
 from handrail._values.pending import Pending
 from handrail._values.result import FailureKind, Result
+
+if TYPE_CHECKING:
+    from handrail._labels.sources import ValueSource  # which few calls have
 
 __all__ = [
     "Answered",
@@ -71,6 +74,8 @@ class Decided(_Fact):
     decision: Decision
     call: Call | None = None
     """The call as it was decided, if it differs from the requested one."""
+    sources: tuple[ValueSource, ...] = field(default=(), compare=False, repr=False)
+    """Who named its destinations, as the policy saw it."""
 
 
 @dataclass(frozen=True, slots=True)

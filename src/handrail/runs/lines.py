@@ -236,6 +236,8 @@ def _decision_line(event: Decided | Reviewed) -> LineFields:
         **_decision(event.decision),
         "origin": _origin(event.decision.origin),
     }
+    if event.sources:
+        line["sources"] = [one.to_dict() for one in event.sources]
     changed = event.call
     return line if changed is None else {**line, "tool": changed.name, "args": _args(changed)}
 

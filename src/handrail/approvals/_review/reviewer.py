@@ -37,18 +37,22 @@ class Reviewer:
 
     async def __call__(self, pending: Pending) -> Answer | Pending:
         """Answer a request."""
-        if not is_reviewable(pending):
+        review = await self.review(pending)
+        if review is not None:
+            report_review(review)
+        if review is None or review.verdict != "allow":
             return await self._then(pending)
-        question = describe_call(pending)
-        review = await self.review(question, pending.run_id)
-        report_review(review)
-        if review.verdict != "allow":
-            return await self._then(pending)
-        seen = hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()
+        seen = hashlib.sha256(describe_call(pending).encode("utf-8", "surrogatepass")).hexdigest()
         return Allow(by=review.model, via=VIA, seen=seen)
 
-    async def review(self, question: str, run: str) -> Review:
-        """Return what the model says. Anything that goes wrong means to ask the person."""
+    async def review(self, pending: Pending) -> Review | None:
+        """Return what the model says about a request; None if only a person may answer it.
+
+        Anything that goes wrong means to ask the person.
+        """
+        if not is_reviewable(pending):
+            return None
+        question, run = describe_call(pending), pending.run_id
         name = model_names(self._model)[0] or "a model without a name"
         if len(question) > MAX_CHARS or not self._spend(run):
             why = "the question is too long" if len(question) > MAX_CHARS else "over its budget"
