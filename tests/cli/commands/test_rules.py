@@ -847,7 +847,9 @@ def test_a_reviewer_answers_recorded_requests_again(
     handrail.write("reviewers.py", REVIEWER)
     handrail.write("open.toml", OPEN)
     handrail.write("closed.toml", OPEN.replace("review = true", ""))
-    ask = partial(rules, "replay", "-", "--reviewer", "reviewers:says", input=request_lines("a.txt"))
+    ask = partial(
+        rules, "replay", "-", "--reviewer", "reviewers:says", input=request_lines("a.txt")
+    )
 
     ran = ask("--rules", "open.toml")
     closed = schema("rules-replay", ask("--rules", "closed.toml", "--json").json)
