@@ -316,7 +316,7 @@ class DurableRuns:
         return await self._removal.prune(time.time() - older_than, max_seconds)
 
     async def erase(self, principal: str) -> int:
-        """Remove all runs on a principal's behalf, and return their number.
+        """Remove a principal's runs, conversations and files. Returns how many runs there were.
 
         For each run, one row stays, under a digest of its id: how its chain ended, and when it was
         erased.

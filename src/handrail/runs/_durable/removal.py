@@ -14,7 +14,7 @@ from handrail.runs._engine.workflows import Workflows
 from handrail.runs._store.database import Database
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import Step
-from handrail.runs._store.removal import list_deletions, list_ids
+from handrail.runs._store.removal import forget_principal, list_deletions, list_ids
 from handrail.runs._store.tables import PUT_NAME
 
 BATCH = 200
@@ -56,8 +56,10 @@ class Removal:
         return removed
 
     async def erase(self, principal: str) -> int:
-        """Remove all runs on a principal's behalf, and return their number."""
-        return sum([await self.remove(runs, erase=True) async for runs in self._find_of(principal)])
+        """Remove a principal's runs, conversations and files. Returns how many runs there were."""
+        runs = sum([await self.remove(runs, erase=True) async for runs in self._find_of(principal)])
+        await self._database.transact(forget_principal(principal), 0)
+        return runs
 
     async def remove(self, runs: Sequence[str], *, erase: bool = False) -> int:
         """Stop unfinished runs, and remove all."""

@@ -10,6 +10,8 @@ from handrail.runs._store.port import Step
 
 _OURS = ("call", "question", "state", "step", "journal", "piece", "label", "turn", "called")
 """The other tables with a run's rows, without ``handrail_``."""
+_OF_PRINCIPALS = ("conversation", "message", "file")
+"""Tables with a person's other rows. A conversation's row comes first: who adds messages has it."""
 
 
 def list_ids(database: Database) -> str:
@@ -20,6 +22,13 @@ def list_ids(database: Database) -> str:
 def remove_runs(database: Database, runs: Sequence[str]) -> None:
     """Remove runs without a worker, in this thread."""
     database.transact_now(list_deletions(database, json.dumps(list(runs))), 0)
+
+
+def forget_principal(principal: str) -> list[Step]:
+    """Return the statements removing what a person wrote and sent besides runs."""
+    of_person = "WHERE principal = :principal"
+    values = [{"principal": principal}]
+    return [(f"DELETE FROM handrail_{table} {of_person}", values) for table in _OF_PRINCIPALS]
 
 
 def list_deletions(database: Database, runs: str) -> list[Step]:
