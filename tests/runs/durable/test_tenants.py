@@ -89,15 +89,16 @@ async def write_runs(url: str) -> None:
             assert (await runs.wait(f"{tenant}-1", seconds=40)).status == "waiting"
             await runs.store.answer(f"{tenant}-1~1~c1~0", Allow(), by=Claimant("jo"))
         await runs.store.ledger.claim("acme-1~1~c1~0", "jo")
-    for tenant in ("acme", "zeta"):
-        chats = Conversations(url)
-        head = await chats.create(f"{tenant}-jo", "k", title="Refund")
-        await chats.claim(head, f"{tenant}-1", Prompt.of("Refund."))
-        await keep_file(chats.store, f"{tenant}-jo", KeptFile("a.txt", "text/plain", b"A1"))
     with open_runs(url) as store:  # replies under way, which no worker has left here
         piece = {"turn": 2, "attempt": "a", "number": 0, "body": dump([Piece("text", "Soon.")])}
         rows = [{**piece, "run": f"{tenant}-1"} for tenant in ("acme", "zeta")]
         store.database.transact_now([add_pieces(rows, postgres=True)], 0)
+        for tenant in ("acme", "zeta"):
+            await keep_file(store, tenant, KeptFile("a.txt", "text/plain", tenant.encode()))
+        chats = Conversations(store)
+        for tenant in ("acme", "zeta"):
+            head = await chats.create(tenant, "k")
+            await chats.claim(head, f"{tenant}-1", Prompt.of("Refund."))
 
 
 def read_tables(url: str) -> dict[str, list[str]]:

@@ -10,8 +10,18 @@ from handrail.runs._store.port import Step
 
 _OURS = ("call", "question", "state", "step", "journal", "piece", "label", "turn", "called")
 """The other tables with a run's rows, without ``handrail_``."""
-_OF_PRINCIPALS = ("conversation", "message", "file")
-"""Tables with a person's other rows. A conversation's row comes first: who adds messages has it."""
+
+_RECORDED = (
+    "SELECT run FROM handrail_summary WHERE principal = :principal "
+    "AND run NOT IN (SELECT id FROM handrail_run WHERE principal = :principal)"
+)
+
+
+def list_chat_deletions(principal: str) -> list[Step]:
+    """Return the statements removing a principal's conversations and files."""
+    tables = ("conversation", "message", "file")  # first the row that requests must change
+    sql = "DELETE FROM handrail_{} WHERE principal = :principal"
+    return [(sql.format(table), [{"principal": principal}]) for table in tables]
 
 
 def list_ids(database: Database) -> str:
@@ -24,11 +34,11 @@ def remove_runs(database: Database, runs: Sequence[str]) -> None:
     database.transact_now(list_deletions(database, json.dumps(list(runs))), 0)
 
 
-def forget_principal(principal: str) -> list[Step]:
-    """Return the statements removing what a person wrote and sent besides runs."""
-    of_person = "WHERE principal = :principal"
-    values = [{"principal": principal}]
-    return [(f"DELETE FROM handrail_{table} {of_person}", values) for table in _OF_PRINCIPALS]
+def erase_records(database: Database, principal: str) -> None:
+    """Remove a principal's conversations, files, and runs without a worker, in this thread."""
+    database.transact_now(list_chat_deletions(principal), 0)
+    rows = database.read_now(_RECORDED, {"principal": principal})
+    remove_runs(database, [run for (run,) in rows])
 
 
 def list_deletions(database: Database, runs: str) -> list[Step]:

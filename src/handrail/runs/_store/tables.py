@@ -30,11 +30,10 @@ PUT_VOTE = (
     "answer = excluded.answer"
 )
 PUT_RUN = (
-    "INSERT INTO handrail_run (id, agent, principal, status, segment, began, changed, entries, "
-    "digest) VALUES (:run, '', :principal, :status, 0, :began, :changed, :entries, :digest) "
-    "ON CONFLICT (id) DO UPDATE SET principal = excluded.principal, status = excluded.status, "
-    "changed = excluded.changed, entries = excluded.entries, digest = excluded.digest "
-    "WHERE handrail_run.app IS NULL"
+    "INSERT INTO handrail_run (id, agent, status, segment, began, changed, entries, digest) "
+    "VALUES (:run, '', :status, 0, :began, :changed, :entries, :digest) "
+    "ON CONFLICT (id) DO UPDATE SET status = excluded.status, changed = excluded.changed, "
+    "entries = excluded.entries, digest = excluded.digest WHERE handrail_run.app IS NULL"
 )
 """Adds or changes a run without a worker."""
 QUEUE_RUN = (

@@ -8,7 +8,7 @@ from typing import Any
 
 from handrail.runs._store.port import Step
 from handrail.runs._store.tables import POSTGRES_PUTS, PUT_RUN, PUTS
-from handrail.runs._store.tally import TALLY_COLUMNS, Tally, storable
+from handrail.runs._store.tally import TALLY_COLUMNS, Tally
 from handrail.runs.journal import (
     JournalEntry,
     JournalError,
@@ -98,7 +98,6 @@ class RunWrites:
 def put_run(head: RunHead) -> Step:
     """Return the statement recording the chain's end for a run without a worker."""
     row = {"run": head.run, "status": head.status, "began": head.began, "changed": head.changed}
-    row["principal"] = storable(head.summary.get("principal")) or None
     return PUT_RUN, [{**row, "entries": head.entries, "digest": head.digest}]
 
 
