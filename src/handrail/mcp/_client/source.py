@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 
 from handrail import Context, FailureKind, HandrailError, Json, Result, Tool, Toolset, Transient
+from handrail.mcp._calls.outgoing import Kind, Outgoing
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.effects import Effects
-from handrail.mcp._client.outgoing import Kind, Outgoing
 from handrail.mcp._client.pins import ChangedTool, Pins
 from handrail.mcp._client.resources import ServerPrompt, make_resource_tools
 from handrail.mcp._client.servers import HttpServer, NotConnected, Server, is_tool_name
