@@ -1,4 +1,4 @@
-"""Long work: a server returns a handle in place of a result, and is asked until there is one.
+"""Long work: a server returns a handle first, and is asked until there is a result.
 
 The handle is stored for the call: after a question or a restart, the same work is asked for again
 and not begun a second time.
@@ -40,14 +40,14 @@ Ask: TypeAlias = Callable[[types.Request[Any, Any], type[Any]], Awaitable[Any]]
 
 
 def find_handle(request: Outgoing) -> str:
-    """Return the handle of the work that a call has begun before, or ""."""
+    """Return the handle that a call got before it began again, or ""."""
     return request.context.record if request.kind == "call" else ""
 
 
 async def follow(ask: Ask, request: Outgoing, handle: str, server: str) -> Result:
     """Ask how a task is until it has ended, and return its result.
 
-    Its questions go to the user of the call. If the call is cancelled, so is the task; if this
+    Its questions go to the call's user. If the call is cancelled, so is the task; if this
     process ends, the task goes on.
     """
     followed = _Followed(ask, request, handle, server)

@@ -1,4 +1,4 @@
-"""Long work in the protocol's shapes: the extension for tasks, of 2026-07-28."""
+"""Long work in the protocol's shapes: the extension for tasks."""
 
 from __future__ import annotations
 
