@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Users:
-    """What a server knows of its users.
+    """The users of a server.
 
     Args:
         common: The rules for everyone.

@@ -1,7 +1,7 @@
 """Long work: a server returns a handle first, and is asked until there is a result.
 
-The handle is stored for the call: after a question or a restart, the same work is asked for again
-and not begun a second time.
+The handle is stored for the call. After a question or a restart, the same work continues, and does
+not begin a second time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def follow(ask: Ask, request: Outgoing, handle: str, server: str) -> Resul
     """Ask how a task is until it has ended, and return its result.
 
     Its questions go to the call's user. If the call is cancelled, so is the task; if this
-    process ends, the task goes on.
+    process ends, the task continues.
     """
     followed = _Followed(ask, request, handle, server)
     try:
@@ -85,7 +85,7 @@ class _Followed:
             except Transient as error:
                 lost += 1
                 if lost > MAX_LOST:
-                    raise Unknown(f"{error} The work may go on there.") from error
+                    raise Unknown(f"{error} The work may continue there.") from error
                 await anyio.sleep(min(LONGEST_PAUSE, PAUSE_SECONDS * lost))
                 continue
             if found.status not in ("working", "input_required"):
@@ -96,7 +96,7 @@ class _Followed:
             await anyio.sleep(_pause(found))
 
     async def cancel(self) -> None:
-        """Ask the server to end the task. It may go on."""
+        """Ask the server to end the task. It may continue."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(CANCEL_SECONDS):
             try:
                 params = TaskParams(task_id=self._handle)

@@ -11,7 +11,7 @@ TASKS = "io.modelcontextprotocol/tasks"
 
 
 class CreatedTask(types.Result):
-    """What a server returns when it has begun long work."""
+    """The handle that a server returns for long work."""
 
     result_type: Literal["task"] = "task"
     task_id: str
