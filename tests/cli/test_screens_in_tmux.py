@@ -60,7 +60,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "                          fix: choose one with `handrail init`, or pass",
                     "                          `--model PROVIDER:NAME`",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "43 checks: 0 failed, 1 warning; `--full` shows all",
+                    "44 checks: 0 failed, 1 warning; `--full` shows all",
                 ]
             ),
             120: snapshot(
@@ -78,7 +78,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "                          or MODULE:NAME",
                     "                          fix: choose one with `handrail init`, or pass `--model PROVIDER:NAME`",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "43 checks: 0 failed, 1 warning; `--full` shows all",
+                    "44 checks: 0 failed, 1 warning; `--full` shows all",
                 ]
             ),
         }[width]
