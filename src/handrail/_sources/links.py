@@ -40,7 +40,7 @@ def _find_addresses(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_in_run(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where names of hosts are between blanks and signs."""
+    """Yield where names of hosts are in a run of letters, digits and dots."""
     while start < end:
         sign = text.find("@", start, end)
         stop = end if sign < 0 else sign
