@@ -220,7 +220,8 @@ async def run_task(code: str) -> tuple[list[list[tuple[Call, Result]]], Result, 
     async with Executor(Toolset(*TOOLS, program), hooks=[Hook(after=after)]) as executor:
         result = await executor.run(Call("run_program", {"code": code}))
     assert result.failure is None, result.text
-    return list(rounds.values()), result, tokens_of(program.spec.description)
+    ordered = [sorted(one, key=lambda ran: int(ran[0].id[1:])) for one in rounds.values()]
+    return ordered, result, tokens_of(program.spec.description)
 
 
 async def compute_value() -> dict[str, tuple[int, list[Spent]]]:
