@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_has_the_costs_of_the_ten_tasks() -> None:
-    done = subprocess.run(  # noqa: S603  our own script
+    done = subprocess.run(
         [sys.executable, "bench/programs.py", "--table"],
         cwd=ROOT,
         capture_output=True,
