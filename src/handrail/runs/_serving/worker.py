@@ -27,7 +27,7 @@ from handrail.runs._store.database import Database
 from handrail.runs._store.liveness import Lock, make_lock
 from handrail.runs._store.port import DatabaseAway
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.runs")
 
 _SWEEP = 10
 """Looks for each read of run owners."""
