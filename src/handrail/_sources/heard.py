@@ -150,6 +150,11 @@ class Heard:
         self.say(system, *said)
 
     @property
+    def unchanged(self) -> list[str]:
+        """The texts from people and the developer, unchanged."""
+        return self._raw
+
+    @property
     def words(self) -> list[str]:
         """The texts from people, unchanged."""
         return [text for text in self._raw if text != self._system]

@@ -13,6 +13,7 @@ from handrail._sources.spelling import (
     is_short,
     normalize_value,
     spell_number,
+    spell_plainly,
 )
 from handrail._sources.words import find_whole
 
@@ -20,6 +21,8 @@ _HOSTS = frozenset(("net", "host"))
 """Schemes for hosts."""
 _PARTS = re.compile(r"[\s/?&=:@,;#]+")
 _MIN_PART_CHARS, _MIN_WORD_CHARS = 4, 3
+_LISTED = r"(?:#? ?\d+(?:, (?:and )?| and | und | et | y | & |, & ))*"
+"""Other numbers before one, as in "files 12, 13 and 14"."""
 YOURS = "your words"
 
 
@@ -38,7 +41,7 @@ class Wanted(NamedTuple):
 def find_source(heard: Heard, wanted: Wanted) -> ValueSource:
     """Return who named a value: the best source among its spellings."""
     if not is_plain(wanted.value):
-        return _make(wanted, "nowhere")
+        return _make(wanted, "person" if _is_repeated(heard, wanted.value) else "nowhere")
     value = normalize_value(wanted.value)
     if not value:
         return _make(wanted, "nowhere")
@@ -49,6 +52,12 @@ def find_source(heard: Heard, wanted: Wanted) -> ValueSource:
         or _find_read(heard, wanted, spellings)
         or _describe_made_up(heard, wanted, value)
     )
+
+
+def _is_repeated(heard: Heard, value: str) -> bool:
+    """Return whether a person wrote an unusual value, character for character."""
+    texts = (text for one in heard.around for text in one.unchanged)
+    return not is_short(value) and any(find_whole(value, text) >= 0 for text in texts)
 
 
 def _make(wanted: Wanted, kind: str, **more: str) -> ValueSource:
@@ -67,8 +76,10 @@ def is_said(value: str, text: str, wanted: Wanted) -> bool:
     """Return whether a person has named a value in a text. Both are in one spelling."""
     if is_short(value):
         return value.isdigit() and _is_numbered(value, text, wanted)
-    if find_whole(value, text) >= 0:
+    plain = spell_plainly(text)
+    if find_whole(value, text) >= 0 or (plain != text and find_whole(value, plain) >= 0):
         return True
+    text = plain
     if (groups := find_groups(value)) is not None and groups.search(text):
         return True
     return _is_in_address(value, text, wanted)
@@ -82,7 +93,8 @@ def _is_numbered(value: str, text: str, wanted: Wanted) -> bool:
     if not words or value not in text:
         return False
     numbered = (
-        rf"\b(?:{words})s?[ :]*(?:ids?|no\.?|nr\.?|number)?[ :]*#? ?{value}(?![\w.,:/\-]*\d|\w)"
+        rf"\b(?:{words})s?[ :]*(?:ids?|no\.?|nr\.?|number)?[ :]*{_LISTED}#? ?{value}"
+        r"(?![\w.,:/\-]*\d|\w)"
     )
     return re.search(numbered, text) is not None
 
