@@ -47,6 +47,11 @@ class Feed(Protocol):
         """Whether it can return nothing more."""
         ...
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has returned all that there is now."""
+        ...
+
     def take(self, *, is_last: bool) -> Iterable[HeardCall | str]:
         """Return what was heard since this was last called: calls, and a person's words as text."""
         ...
@@ -144,6 +149,10 @@ class Heard:
         """Sources from another process, by call key."""
         self.progress: dict[str, int] = {}
         """How many results were searched for each value, in vain."""
+        self.forgotten = 0
+        """How many results were forgotten."""
+        self.last: tuple[Any, Any, Any] | None = None
+        """What was looked up last, since a call is looked up several times."""
         self._raw: list[str] = []
         self._feeds: list[Feed] = []
         self._system = system
@@ -186,6 +195,7 @@ class Heard:
         """Forget the oldest results beyond a size, but not their tools' names."""
         while self._chars > most:
             oldest = self.reads.pop(0)
+            self.forgotten += 1
             self._chars -= len(oldest.result.text)
             self.progress = {}
             self.own = {
@@ -204,18 +214,19 @@ class Heard:
 
     def follow(self, feed: Feed) -> None:
         """Listen to a feed, when a value is looked up or another feed follows."""
-        self._feeds.append(feed)
+        self._feeds = [*[one for one in self._feeds if not one.is_done], feed]
         self.catch_up()
 
     def catch_up(self) -> None:
         """Take what was heard since a value was last looked up."""
         for index, feed in enumerate(self._feeds):
+            if feed.is_idle:
+                continue
             for one in feed.take(is_last=index + 1 == len(self._feeds)):
                 if isinstance(one, str):
                     self.say(one)
                 else:
                     self.add(*one)
-        self._feeds = [feed for feed in self._feeds if not feed.is_done]
         if self.outer is not None:
             self.outer.catch_up()
 

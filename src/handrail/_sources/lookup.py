@@ -20,6 +20,7 @@ from handrail._sources.words import find_whole
 _HOSTS = frozenset(("net", "host"))
 """Schemes for hosts."""
 _PARTS = re.compile(r"[\s/?&=:@,;#]+")
+_IS_ADDRESS, _CODE = re.compile(r"[/?=]"), re.compile(r"\d{4}")
 _MIN_PART_CHARS, _MIN_WORD_CHARS = 4, 3
 _LISTED = r"(?:#? ?\d+(?:, (?:and )?| and | und | et | y | & |, & ))*"
 """Other numbers before one, as in "files 12, 13 and 14"."""
@@ -156,24 +157,23 @@ def _find_read(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSourc
 
 def _search(heard: Heard, value: str) -> ReadText | None:
     """Return the first result with a value. No result is searched twice."""
-    start = heard.progress.get(value, 0)
-    groups = None
-    for index in range(start, len(heard.reads)):
-        text = heard.reads[index].text
-        if find_whole(value, text) >= 0:
+    start, reads = heard.progress.get(value, 0), heard.reads
+    groups = find_groups(value) if start < len(reads) else None
+    for index in range(start, len(reads)):
+        text = reads[index].text
+        found = value in text and find_whole(value, text) >= 0
+        if found or (groups is not None and groups.search(text)):
             heard.progress[value] = index
-            return heard.reads[index]
-        groups = groups or find_groups(value)
-        if groups is not None and groups.search(text):
-            heard.progress[value] = index
-            return heard.reads[index]
-    heard.progress[value] = len(heard.reads)
+            return reads[index]
+    heard.progress[value] = len(reads)
     return None
 
 
 def _describe_made_up(heard: Heard, wanted: Wanted, value: str) -> ValueSource:
     """Describe a value from nowhere, with the first part that was read."""
     parts = [part for part in _PARTS.split(value) if _MIN_PART_CHARS <= len(part) < len(value)]
+    if not _IS_ADDRESS.search(value):  # the host of a mail address says little
+        parts = [part for part in parts if _CODE.search(part)]
     for part in sorted(parts, key=lambda part: not part.isdigit()):
         if any(find_whole(part, text) >= 0 for one in heard.around for text in one.said):
             continue
