@@ -19,10 +19,10 @@ _NAMES = re.compile(
 )
 """Fields that say what a thing is called."""
 _BEFORE, _AFTER = 60, 40
-"""Characters of a quote around a value."""
+"""Characters quoted around a value."""
 _FORGOTTEN = "(forgotten)"
 _CUT = " \0 "
-"""Between the parts of a result. No value has it."""
+"""Between a result's parts. No value has it."""
 
 
 class HeardCall(NamedTuple):
@@ -81,7 +81,7 @@ class ReadText:
 
     @property
     def text(self) -> str:
-        """All text of the result."""
+        """All its text."""
         if self._text is None:
             result = self.result
             if result.data is None:
@@ -106,7 +106,7 @@ class ReadText:
 
 
 def quote(raw: str, value: str) -> str:
-    """Return the words of a text around a value, on one line."""
+    """Return a text's words around a value, on one line."""
     line = " ".join(raw.split())
     at = line.casefold().find(value)
     if at < 0:
@@ -124,7 +124,7 @@ class Heard:
         system: What the developer wrote. It names values as well.
         outer: What the outer run has heard, for a sub-agent.
         follows_turns: Whether an executor adds its turns' calls. Otherwise, you do.
-        max_chars: How much of the results to remember. The oldest are forgotten: calls with
+        max_chars: Result characters to remember. The oldest are forgotten: calls with
             their names then ask more.
     """
 

@@ -172,7 +172,7 @@ def _search(heard: Heard, value: str) -> ReadText | None:
 def _describe_made_up(heard: Heard, wanted: Wanted, value: str) -> ValueSource:
     """Describe a value from nowhere, with the first part that was read."""
     parts = [part for part in _PARTS.split(value) if _MIN_PART_CHARS <= len(part) < len(value)]
-    if not _IS_ADDRESS.search(value):  # the host of a mail address says little
+    if not _IS_ADDRESS.search(value):  # a mail host says little
         parts = [part for part in parts if _CODE.search(part)]
     for part in sorted(parts, key=lambda part: not part.isdigit()):
         if any(find_whole(part, text) >= 0 for one in heard.around for text in one.said):

@@ -7,7 +7,7 @@ import re
 from handrail._sources.spelling import is_wide
 
 _INSIDE = re.compile(r"[\w@\-/+%&=#~]")
-"""Beside one of these, a value is part of a longer one."""
+"""Beside one of these, a value is in a longer one."""
 _JOINTS = frozenset(".:")
 _HANGUL_ENDS = frozenset(
     "에게서 한테서 으로 에게 한테 까지 부터 에서 이랑 께 님께 씨에게 "
@@ -22,7 +22,7 @@ _HAN_AFTER = frozenset("的和跟与與吗嗎了是")
 _TITLES = ("様", "殿", "氏", "先生", "部長", "課長", "社長", "女士", "小姐", "老师", "经理")
 """Titles after a name, in Japanese and Chinese."""
 _IN_PATHS = frozenset(",;!*('")
-"""Inside an address, these are part of its path."""
+"""Inside an address, these are in its path."""
 _HAN_SENT = frozenset("发發写寫打转轉寄付汇匯送")
 """Words before and after a name in Chinese. "Sent" is one only after a word such as "to"."""
 
