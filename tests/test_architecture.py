@@ -71,7 +71,7 @@ DOORS = {
     "joserfc": {"net.oidc"},
     "jwt": {"console._identity"},
     "strands": {"adapters.strands"},
-    "yaml": {"agent._skills.yaml_reader", "openapi._yaml"},
+    "yaml": {"agent._skills.yaml_reader", "mcp._config.formats", "openapi._yaml"},
     "html_to_markdown": {"tools._web.html"},
     "httpcore2": {"tools._web.http"},
     "markdown_it": {"cli._screen.inline"},
