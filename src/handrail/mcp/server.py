@@ -23,6 +23,7 @@ except ModuleNotFoundError as error:
 
 from handrail import Executor, Json, Toolset
 from handrail._version import __version__
+from handrail.mcp._calls.shapes import TASKS, TaskParams, UpdateParams
 from handrail.mcp._server.callers import (
     NOTHING,
     Caller,
@@ -40,6 +41,7 @@ from handrail.mcp._server.metrics import CallMetrics
 from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import RulesOf
 from handrail.mcp._server.resources import ServedPrompt, ServedResource, make_reader
+from handrail.mcp._server.tasks import Tasks
 from handrail.mcp._server.updates import ResourceUpdates
 from handrail.permissions import MemoryLedger
 
@@ -64,6 +66,7 @@ _MAX_CALLS = 256
 PRINCIPAL_SHARE = 0.25
 """One principal's share of all slots, by default."""
 _ANSWER_SECONDS = 600.0
+TASK_SECONDS = 10.0
 _NO_SHARED_LEDGER = (
     "With keys, several processes accept the same approval, and each would use it once. Give their "
     "executors one ledger: Executor(..., approvals=Approvals(ledger=FileLedger(FOLDER)))."
@@ -88,6 +91,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     prompts: Sequence[ServedPrompt] = (),
     updates: ResourceUpdates | None = None,
     wait_first: WaitFirst | None = None,
+    task_seconds: float = TASK_SECONDS,
 ) -> Server[Any]:
     """Return an official SDK server with an executor's tools.
 
@@ -118,6 +122,9 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     ``read_resource``, decided by your rules. ``prompts`` are texts to begin a conversation with.
     ``updates`` takes subscriptions to resources; ``updates.tell`` notifies the subscribers.
 
+    A call that runs for ``task_seconds`` becomes a task, if its client knows tasks: the client gets
+    a handle, and asks for the result later. Others wait.
+
     With ``metrics``, open approval requests are counted there. ``wait_first``, such as
     ``Upstreams.wait_first``, is awaited before each list of tools. The names that it returns are in
     the list's ``_meta``, as ``handrail/missing``.
@@ -141,16 +148,21 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     listen = None if updates is None else updates.listen
     if calls.changes is not None:
         listen = calls.changes.serve(updates)
+    tasks = Tasks(calls.call_tool, calls.find_owner, task_seconds)
     server = ToolServer(
         name,
         version=version,
         on_list_tools=calls.list_tools,
-        on_call_tool=calls.call_tool,
+        on_call_tool=tasks.call_tool,
         get_tool_input_schema=calls.find_schema,
         on_subscriptions_listen=listen,
         **Extras(calls.call_tool, resources, prompts, updates).list_handlers(),
     )
     server.tools_change = calls.changes is not None
+    server.extensions[TASKS] = {}
+    server.add_request_handler("tasks/get", TaskParams, tasks.get)
+    server.add_request_handler("tasks/update", UpdateParams, tasks.update)
+    server.add_request_handler("tasks/cancel", TaskParams, tasks.cancel)
     security = (
         RequestStateSecurity(keys=list(keys), ttl=answer_seconds)
         if keys

@@ -142,7 +142,7 @@ def _is_started_by(server: Server, package: str) -> bool:
 
 
 def _find_installed(words: Sequence[str]) -> Iterator[str]:
-    """Yield the packages that words name in another way: by a path, a module or an address."""
+    """Yield the packages that words name differently: by a path, a module or an address."""
     for before, word in pairwise(("", *words)):
         folder = word.rpartition("node_modules/")[2] if "node_modules/" in word else ""
         parts = folder.split("/")
