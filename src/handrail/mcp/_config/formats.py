@@ -14,7 +14,7 @@ from handrail.mcp._config.variables import ConfigError
 Format: TypeAlias = Literal["json", "toml", "yaml"]
 
 UNSUPPORTED = "handrail: unsupported"
-"""The field of an entry that says why it cannot be used."""
+"""An entry with this field cannot be used. It says why."""
 MAX_YAML_CHARS = 1_000_000
 _MARKS = frozenset({"command", "url", "httpUrl", "serverUrl"})
 """Fields marking an entry as a server. One without them extends another file's entry."""
@@ -25,7 +25,7 @@ _BRACED = re.compile(r"(?<!\$)\{env:([A-Za-z0-9_]+)\}")
 
 
 def find_format(suffix: str) -> Format:
-    """Return the format of a file with this suffix."""
+    """Return the format that a suffix means."""
     return "toml" if suffix == ".toml" else "yaml" if suffix in (".yaml", ".yml") else "json"
 
 
@@ -184,4 +184,4 @@ _KEYS: Mapping[str, _Convert] = {
     "mcp_servers": _same,
     "context_servers": _from_zed,
 }
-"""The field with the servers, in the files of each program."""
+"""The field with the servers, in each program's files."""

@@ -21,7 +21,7 @@ from handrail.mcp._calls.shapes import TASKS, TaskParams, UpdateParams
 from handrail.mcp._server.asking import Request, is_modern
 
 MAX_TASKS = 10_000
-"""Maximum number of tasks. The oldest ended one is dropped first."""
+"""More are not stored: the oldest ended one is dropped first."""
 KEPT_SECONDS = 3_600.0
 """How long a task can be asked for once it has ended."""
 POLL_SECONDS = 1.0
@@ -92,7 +92,7 @@ running_task: ContextVar[RunningTask | None] = ContextVar("running_task", defaul
 
 
 class Tasks:
-    """Runs calls, and hands out handles for those that take long.
+    """Runs calls, and returns handles for those that take long.
 
     Args:
         call: Runs a call.
