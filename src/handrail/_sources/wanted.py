@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 from handrail._labels.sources import DESTINATION_KEY
@@ -14,11 +15,16 @@ from handrail._sources.spelling import normalize_value
 from handrail._sources.words import find_whole
 from handrail._values.access import Access
 
-_LINK = re.compile(
-    r"(?:https?://)?[\w.+-]*@?(?:[\w-]+\.)+[a-z]{2,}(?:/[^\s'\"<>)\]]*)?|\b[A-Z]{2}\d{10,32}\b",
-    re.IGNORECASE,
-)
-"""Links, addresses and account numbers in a longer text."""
+_RUN = re.compile(r"[\w.+@-]+")
+"""Whatever can be an address: each is looked at once, so that a long text takes linear time."""
+_LABELS = re.compile(r"[\w-]+(?:\.[\w-]+)*+")
+_TOP = re.compile(r"(?<=[\w-])\.[a-z]{2,}", re.IGNORECASE)
+"""The last label of a host."""
+_PATH = re.compile(r"/[^\s'\"<>)\]]*")
+_ACCOUNT = re.compile(r"(?<!\w)[a-z]{2}\d{10,32}(?!\w)", re.IGNORECASE)
+_WEB = ("http://", "https://")
+MAX_LINKS = 200
+"""How many links of one call are looked up. No one has named those after them."""
 _SLASHES = re.compile(r"/{2,}")
 _ENDS = re.compile(r"(?:_?ids?|_?names?|s)$")
 _STOPS = ".,;:!?"
@@ -31,8 +37,10 @@ def find_wanted(
     given: Any = json.loads(args or "{}")
     leaves = [leaf for leaf in find_leaves(given) if leaf.value]
     found: dict[str, Wanted] = {}
+    spelled: list[tuple[Leaf, str]] = []
     for access in accesses:
-        if (wanted := _find_resource(access, leaves)) is not None:
+        spelled = spelled or [(leaf, normalize_value(leaf.value)) for leaf in leaves]
+        if (wanted := _find_resource(access, spelled)) is not None:
             found.setdefault(wanted.value, wanted)
     for place, value, scheme in find_marked(marked, given, DESTINATION_KEY) if marked else ():
         name = _argument(place)
@@ -42,20 +50,20 @@ def find_wanted(
     return [*found.values(), *_find_links(leaves, found)]
 
 
-def _find_resource(access: Access, leaves: list[Leaf]) -> Wanted | None:
+def _find_resource(access: Access, leaves: list[tuple[Leaf, str]]) -> Wanted | None:
     """Return the argument that an access names, or None: then the developer wrote it."""
     scheme, _, path = access.resource.partition(":")
     if not path:
         return None
     verb = access.verb.name.lower()
-    meant = _squeeze(path)
-    for leaf in leaves:
-        if _squeeze(leaf.value) == meant:
+    value = normalize_value(path)
+    meant = _squeeze(value)
+    for leaf, spelled in leaves:
+        if len(spelled) >= len(meant) and spelled[:1] == meant[:1] and _squeeze(spelled) == meant:
             return Wanted(leaf.value, scheme, _words(scheme, _argument(leaf.place)), verb)
     if scheme == "net":
-        return _find_host(path, leaves, verb)
-    value = normalize_value(path)
-    inside = (leaf for leaf in leaves if find_whole(value, normalize_value(leaf.value)) >= 0)
+        return _find_host(path, [leaf for leaf, _ in leaves], verb)
+    inside = (leaf for leaf, spelled in leaves if find_whole(value, spelled) >= 0)
     return None if next(inside, None) is None else Wanted(path, scheme, _words(scheme, ""), verb)
 
 
@@ -75,18 +83,58 @@ def _find_host(path: str, leaves: list[Leaf], verb: str) -> Wanted | None:
 def _find_links(leaves: list[Leaf], found: Mapping[str, Wanted]) -> Iterable[Wanted]:
     """Yield the links in the texts that a call writes or sends."""
     seen = {normalize_value(value) for value in found}
+    known = len(seen)
     for leaf in leaves:
         if leaf.value in found:
             continue
-        for match in _LINK.finditer(leaf.value):
-            link = match[0].rstrip(_STOPS)
+        for text in find_links(leaf.value):
+            link = text.rstrip(_STOPS)
             if normalize_value(link) not in seen:
                 seen.add(normalize_value(link))
-                yield Wanted(link, _argument(leaf.place), frozenset(), "", is_link=True)
+                many = len(seen) - known > MAX_LINKS
+                yield Wanted(link, _argument(leaf.place), is_link=True, is_extra=many)
+                if many:
+                    return
 
 
-def _squeeze(value: str) -> str:
-    return _SLASHES.sub("/", normalize_value(value).replace(" ", ""))
+def find_links(text: str) -> Iterator[str]:
+    """Yield the links, addresses and account numbers in a longer text."""
+    at = 0
+    while (run := _RUN.search(text, at)) is not None:
+        at = run.end()
+        places = list(_find_hosts(run[0], run.start()))
+        for start, end in places:
+            before = text[max(0, start - len(_WEB[1])) : start].lower()
+            start -= next((len(web) for web in _WEB if before.endswith(web)), 0)
+            path = _PATH.match(text, end)
+            at = max(at, path.end() if path else end)
+            yield text[start : path.end() if path else end]
+        if not places:
+            yield from _ACCOUNT.findall(run[0])
+
+
+def _find_hosts(run: str, start: int) -> Iterator[tuple[int, int]]:
+    """Yield where the hosts and mail addresses of a run are."""
+    pieces = run.split("@")
+    places = list(accumulate((len(piece) + 1 for piece in pieces), initial=start))
+    index = 0
+    while index < len(pieces):
+        labels = _LABELS.match(pieces[index + 1]) if index + 1 < len(pieces) else None
+        if labels and (end := _end_of_host(labels[0])):
+            yield places[index], places[index + 1] + end
+            index += 1
+        elif end := _end_of_host(pieces[index]):
+            yield places[index], places[index] + end
+        index += 1
+
+
+def _end_of_host(text: str) -> int:
+    """Return where the last host in a text ends, or 0."""
+    return max((one.end() for one in _TOP.finditer(text)), default=0)
+
+
+def _squeeze(spelled: str) -> str:
+    return _SLASHES.sub("/", spelled.replace(" ", ""))
 
 
 def _argument(place: str) -> str:
