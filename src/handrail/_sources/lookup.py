@@ -88,7 +88,9 @@ def _is_numbered(value: str, text: str, wanted: Wanted) -> bool:
     )
     if not words or value not in text:
         return False
-    numbered = rf"\b(?:{words})s?[ :]{{0,3}}(?:ids?|no\.?|nr\.?|number)?[ :]{{0,3}}#? ?{value}(?![\w.,:/\-]{{0,40}}\d|\w)"
+    between = r"s?[ :]{0,3}(?:ids?|no\.?|nr\.?|number)?[ :]{0,3}#? ?"
+    alone = r"(?![\w.,:/\-]{0,40}\d|\w)"
+    numbered = rf"\b(?:{words}){between}{value}{alone}"
     return re.search(numbered, text) is not None
 
 

@@ -105,10 +105,11 @@ def find_links(text: str) -> Iterator[str]:
         places = list(_find_hosts(run[0], run.start()))
         for start, end in places:
             before = text[max(0, start - len(_WEB[1])) : start].lower()
-            start -= next((len(web) for web in _WEB if before.endswith(web)), 0)
+            web = next((len(web) for web in _WEB if before.endswith(web)), 0)
             path = _PATH.match(text, end)
-            at = max(at, path.end() if path else end)
-            yield text[start : path.end() if path else end]
+            last = path.end() if path else end
+            at = max(at, last)
+            yield text[start - web : last]
         if not places:
             yield from _ACCOUNT.findall(run[0])
 
