@@ -17,7 +17,7 @@ from handrail.agent import IsTrusted, RunState, read_instructions
 from handrail.policy import RulePaths, Trust, digest
 from handrail.sandbox import Sandbox
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.coding")
 HOW_TO_WORK = (
     "You work on the files of one folder with tools. Paths are relative to that folder. Read a "
     "file before you change it. After a change, run the tests or checks of the project, if it has "

@@ -14,7 +14,7 @@ from handrail.runs._durable.rows import IntendedCall, Rows
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.runs")
 
 MAY_HAVE_RUN = (
     "The process died while this call ran, and its result was lost. It may have taken effect: "

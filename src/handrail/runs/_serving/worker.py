@@ -26,7 +26,7 @@ from handrail.runs._serving.taking import Taker
 from handrail.runs._store.database import Database
 from handrail.runs._store.liveness import Lock, make_lock
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.runs")
 
 _SWEEP = 10
 """Looks for each read of run owners."""
