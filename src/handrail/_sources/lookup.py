@@ -108,7 +108,7 @@ def _is_in_address(value: str, text: str, wanted: Wanted) -> bool:
 def _is_in_path(value: str, text: str) -> bool:
     """Return whether a value is a whole part in the path of an address.
 
-    It looks at each character a bounded number of times.
+    The time is linear in the text.
     """
     words = _WORD.finditer(text)
     word, path = next(words), -1

@@ -16,7 +16,7 @@ from handrail._sources.words import find_whole
 from handrail._values.access import Access
 
 _RUN = re.compile(r"[\w.+@-]+")
-"""Whatever can be an address: each is looked at once, so that a long text takes linear time."""
+"""Whatever can be an address. Each is read once, so that a long text takes linear time."""
 _LABELS = re.compile(r"[\w-]+(?:\.[\w-]+)*+")
 _TOP = re.compile(r"(?<=[\w-])\.[a-z]{2,}", re.IGNORECASE)
 """The last label of a host."""
