@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from handrail._labels.sources import DESTINATION_KEY
 from handrail._schema.marks import Leaf, find_leaves, find_marked
+from handrail._sources.links import find_links
 from handrail._sources.lookup import Wanted
 from handrail._sources.spelling import normalize_value
 from handrail._sources.words import find_whole
 from handrail._values.access import Access
 
-_RUN = re.compile(r"[\w.+@-]+")
-"""Whatever can be an address. Each is read once, so that a long text takes linear time."""
-_LABELS = re.compile(r"[\w-]+(?:\.[\w-]+)*+")
-_TOP = re.compile(r"(?<=[\w-])\.[a-z]{2,}", re.IGNORECASE)
-"""The last label of a host."""
-_PATH = re.compile(r"/[^\s'\"<>)\]]*")
-_ACCOUNT = re.compile(r"(?<!\w)[a-z]{2}\d{10,32}(?!\w)", re.IGNORECASE)
-_WEB = ("http://", "https://")
 MAX_LINKS = 200
 """How many links of one call are looked up. No one has named those after them."""
 _SLASHES = re.compile(r"/{2,}")
@@ -95,43 +87,6 @@ def _find_links(leaves: list[Leaf], found: Mapping[str, Wanted]) -> Iterable[Wan
                 yield Wanted(link, _argument(leaf.place), is_link=True, is_extra=many)
                 if many:
                     return
-
-
-def find_links(text: str) -> Iterator[str]:
-    """Yield the links, addresses and account numbers in a longer text."""
-    at = 0
-    while (run := _RUN.search(text, at)) is not None:
-        at = run.end()
-        places = list(_find_hosts(run[0], run.start()))
-        for start, end in places:
-            before = text[max(0, start - len(_WEB[1])) : start].lower()
-            web = next((len(web) for web in _WEB if before.endswith(web)), 0)
-            path = _PATH.match(text, end)
-            last = path.end() if path else end
-            at = max(at, last)
-            yield text[start - web : last]
-        if not places:
-            yield from _ACCOUNT.findall(run[0])
-
-
-def _find_hosts(run: str, start: int) -> Iterator[tuple[int, int]]:
-    """Yield where the hosts and mail addresses of a run are."""
-    pieces = run.split("@")
-    places = list(accumulate((len(piece) + 1 for piece in pieces), initial=start))
-    index = 0
-    while index < len(pieces):
-        labels = _LABELS.match(pieces[index + 1]) if index + 1 < len(pieces) else None
-        if labels and (end := _end_of_host(labels[0])):
-            yield places[index], places[index + 1] + end
-            index += 1
-        elif end := _end_of_host(pieces[index]):
-            yield places[index], places[index] + end
-        index += 1
-
-
-def _end_of_host(text: str) -> int:
-    """Return where the last host in a text ends, or 0."""
-    return max((one.end() for one in _TOP.finditer(text)), default=0)
 
 
 def _squeeze(spelled: str) -> str:
