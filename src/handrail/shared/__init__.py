@@ -1,4 +1,4 @@
-"""What all processes share: budgets, in a SQLite file or PostgreSQL, beside the runs.
+"""Limits for all processes together: budgets, stored in SQLite or PostgreSQL with the runs.
 
 Needs no extra for a SQLite file, and ``handrail[postgres]`` for PostgreSQL.
 """

@@ -1,7 +1,7 @@
 """The accounts of a budget: amounts reserved and spent, in one row for each holder and window.
 
-Each change is one transaction that can be repeated. An amount a process reserved before it died
-counts as spent.
+Each change is one transaction safe to repeat. An amount reserved by a process before its death is
+spent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from anyio import to_thread
 from handrail.runs import RunStore
 
 LEASE_SECONDS = 120.0
-"""How long a reservation counts as a request under way. Then it counts as spent, until it ends."""
+"""How long a reservation is for a request under way. Then it is spent, until the request ends."""
 KEPT_SECONDS = 400 * 86_400.0
 """How long ended windows stay."""
 
@@ -42,7 +42,7 @@ class Reserved(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What an account has."""
+    """An account's amounts."""
 
     most: int
     """The limit, with what a person has added."""
@@ -97,7 +97,7 @@ _REMOVE_WINDOWS = "DELETE FROM handrail_budget WHERE ends < :before"
 
 
 class Accounts:
-    """Reserves, settles and counts, for all processes that use the database."""
+    """Reserves, settles and counts, for all processes using the database."""
 
     def __init__(self, store: RunStore, clock: Callable[[], float]) -> None:
         self._store = store
@@ -129,7 +129,7 @@ class Accounts:
             await self._database.transact([(_END_LAPSED, id_), spend, add], 1)
 
     async def count(self, account: Account, id_: str, part: str) -> bool:
-        """Count one call. The same call counts once. Returns False at the limit."""
+        """Count one call, once for each id. Returns False at the limit."""
         row = _key(account)
         about = {**row, "id": id_, "part": part, "amount": 1, "expires": 0.0}
         steps: Any = [

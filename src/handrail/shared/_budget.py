@@ -47,17 +47,17 @@ class Budget:
 
     Pass it to ``Agent(budget=...)``. Before each request, its estimated cost is reserved. After it,
     the real one takes its place. Near the limit, a request waits for those under way. If a process
-    dies during a request, its estimate counts as spent.
+    dies during a request, its estimate is spent.
 
     Args:
         limit: How much may be spent in a window. Or a function of the spender, such as by plan.
         per: For whom it is counted: ``principal``, ``tenant`` (from the metadata), or the name
-            that a function returns.
+            from a function.
         window: ``day`` or ``month``, in UTC, or seconds.
         unit: ``cost`` in US dollars or the currency of ``prices``, ``tokens``, or tool ``calls``.
         database: A path, ``postgresql://...``, or a ``RunStore``.
-        at_limit: ``refuse`` ends the run. ``ask`` asks a person to raise the limit. Or a model that
-            answers instead; what it uses is counted, without a limit.
+        at_limit: ``refuse`` ends the run. ``ask`` asks a person to raise the limit. Or a model to
+            answer instead; its requests are counted, without a limit.
         name: The budget's name in the database and on pages. Budgets with one name are one budget.
         prices: Your own prices in place of the known ones.
         estimate: Returns what a request may use at most. Default: its text, and ``max_tokens``.
@@ -112,7 +112,7 @@ class Budget:
 
     @property
     def tools(self) -> Sequence[Tool[..., Any]]:
-        """With ``at_limit="ask"``, the tool that raises the limit once a person approves it."""
+        """With ``at_limit="ask"``, the tool for raising the limit with a person's approval."""
         return (self._make_tool(),) if self._terms.raise_name else ()
 
     def check_models(self, names: Iterable[str]) -> None:

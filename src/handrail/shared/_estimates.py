@@ -1,4 +1,4 @@
-"""What a request may cost before it is sent, and what it has cost as far as known."""
+"""Estimate a request's cost before it is sent, and the cost of an incomplete reply."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _MEDIA_CHARS = _MEDIA_TOKENS * _CHARS_PER_TOKEN
 
 
 class Received:
-    """Counts what has arrived from a reply, for one that never ends."""
+    """Counts the received part of a reply."""
 
     def __init__(self) -> None:
         self._chars = 0
@@ -74,7 +74,7 @@ class Received:
 
     @property
     def model(self) -> str:
-        """The model that has replied, if its reply says so."""
+        """The reply's model, if it names one."""
         return self._replies[-1].model if self._replies else ""
 
     def usage(self, known: Usage, estimate: Usage) -> Usage:

@@ -33,7 +33,7 @@ from handrail.shared._estimates import Estimate, Prices, Received, as_units
 log = logging.getLogger("handrail")
 
 ASKED = "handrail.budget"
-"""The model of a reply that asks to raise a budget. No model was asked."""
+"""The model in a reply asking to raise a budget. No model was asked."""
 _FIRST_PAUSE, _MAX_PAUSE = 0.05, 1.0
 
 
@@ -48,7 +48,7 @@ class Terms:
     instead: Model | None
     """Answers at the limit."""
     raise_name: str
-    """The tool that asks for more at the limit, or ""."""
+    """The tool for asking for more at the limit, or ""."""
 
 
 class Ruler(Protocol):
@@ -64,7 +64,7 @@ class Ruler(Protocol):
 
 
 class Guarded:
-    """A model that reserves before each request, and settles after it."""
+    """A model reserving before each request, and settling after it."""
 
     def __init__(
         self, model: Model, accounts: Accounts, terms: Terms, *, ruler: Ruler, spender: Spender
@@ -147,7 +147,7 @@ class Guarded:
         return Reserved(account, uuid.uuid4().hex, amount, names[0])
 
     def _ask_for_more(self, account: Account, request: Request) -> Reply | None:
-        """Return a reply that asks a person for more, unless it must not or was denied."""
+        """Return a reply asking a person for more, unless it must not or was denied."""
         name = self._terms.raise_name
         may = request.tool_choice == "auto" and request.tools.find(name) is not None
         if not name or not may or _was_denied(request, name):
@@ -171,7 +171,7 @@ def _was_denied(request: Request, name: str) -> bool:
 
 
 async def _items(model: Model, request: Request) -> AsyncGenerator[StreamItem]:
-    """Yield a model's items. One that does not stream has one."""
+    """Yield a model's items. Without a stream, there is one."""
     answer = model(request)
     if not isinstance(answer, AsyncIterator):
         yield await answer

@@ -50,7 +50,7 @@ def list_budgets(budgets: Budgets) -> tuple[RunBudget, ...]:
 
 
 def apply_budgets(model: Model, budgets: Iterable[RunBudget], spender: Spender) -> Model:
-    """Return a model all budgets limit. One that occurs twice counts once."""
+    """Return a model limited by all budgets, each applied once."""
     for budget in dict.fromkeys(budgets):
         model = budget.limit(model, spender)
     return model

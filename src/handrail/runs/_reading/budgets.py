@@ -1,4 +1,4 @@
-"""What budgets have spent, by holder, model and tool."""
+"""Read what is spent from budgets, by holder, model and tool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BILLION = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetUse:
-    """What one holder has spent of a budget, in its current window."""
+    """One holder's spending from a budget, in its current window."""
 
     budget: str
     holder: str
