@@ -37,7 +37,7 @@ from handrail.openapi._request import find_base, find_trusted, find_url, make_re
 if TYPE_CHECKING:
     from handrail.openapi._http import Client
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.openapi")
 _OWN = "tools(document, httpx2.AsyncClient())"
 _EFFECTS = {"GET": READ, "HEAD": READ, "DELETE": DESTROY}
 _IDEMPOTENT = frozenset({"PUT", "DELETE"})
