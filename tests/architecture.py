@@ -50,7 +50,7 @@ EDGES: Mapping[str, set[str]] = {
     },
     "credentials": {"net"},
     "console": {"approvals", "net", "policy", "runs"},
-    "coding": {"agent", "models", "policy", "sandbox", "tools"},
+    "coding": {"agent", "models", "policy", "programs", "sandbox", "tools"},
     "hooks": set(),
     "mcp": {"approvals", "credentials", "net", "policy", "sandbox"},
     "models": {"net", "providers"},
