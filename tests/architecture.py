@@ -70,6 +70,7 @@ EDGES: Mapping[str, set[str]] = {
 INSIDE: Mapping[str, tuple[set[str], ...]] = {
     "adapters": ({"_calls", "_sources"},),
     "agent": ({"_skills", "_history"}, {"_loop"}),
+    "approvals": ({"_review"},),
     "cli": (
         {"_base"},
         {"_project", "_screen"},
@@ -80,7 +81,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_acp"},
         {"commands"},
     ),
-    "mcp": ({"_login", "_questions", "_server"}, {"_client"}, {"_config", "_gateway"}),
+    "mcp": ({"_login", "_questions"}, {"_calls"}, {"_client", "_server"}, {"_config", "_gateway"}),
     "policy": (
         {"_shell"},
         {"_code", "_rules"},

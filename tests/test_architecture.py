@@ -76,6 +76,7 @@ DOORS = {
     "httpcore2": {"tools._web.http"},
     "markdown_it": {"cli._screen.inline"},
     "mcp": {
+        "mcp._calls.following",
         "mcp._client.connection",
         "mcp._client.http",
         "mcp._client.session",
@@ -95,8 +96,10 @@ DOORS = {
     },
     "mcp_types": {
         "adapters.fastmcp",
+        "mcp._calls.content",
+        "mcp._calls.following",
+        "mcp._calls.shapes",
         "mcp._client.connection",
-        "mcp._client.content",
         "mcp._client.session",
         "mcp._client.stdio",
         "mcp._questions.questions",

@@ -45,7 +45,7 @@ class PhaseSpan:
 class CallMoment:
     """A decision about a call, an approval request, an answer, or a failed attempt."""
 
-    what: Literal["decided", "asked", "answered", "attempt"]
+    what: Literal["decided", "asked", "reviewed", "answered", "attempt"]
     word: str
     """The decision, the answer, or the failure's kind."""
     text: str = ""
@@ -233,6 +233,7 @@ class _HistoryReader:
             "requested": self._note_request,
             "decided": self._note_decision,
             "asked": self._note_question,
+            "reviewed": self._note_review,
             "answered": self._note_answer,
             "waiting": self._note_wait,
             "started": self._note_start,
@@ -323,6 +324,11 @@ class _HistoryReader:
         text = _text(line, "reason") or _text(line, "text")
         word, by = _text(line, "answer"), _text(line, "by")
         call.moments.append(CallMoment("answered", word, text, by, seconds))
+
+    def _note_review(self, call: CallHistory, line: Mapping[str, Any]) -> None:
+        seconds = _time(line.get("seconds"), 0.0)
+        word, text, model = _text(line, "verdict"), _text(line, "reason"), _text(line, "model")
+        call.moments.append(CallMoment("reviewed", word, text, model, seconds))
 
     def _note_wait(self, call: CallHistory, line: Mapping[str, Any]) -> None:
         on: Any = line.get("on")
