@@ -51,7 +51,7 @@ EDGES: Mapping[str, set[str]] = {
     },
     "credentials": {"net"},
     "console": {"approvals", "net", "policy", "runs"},
-    "coding": {"agent", "models", "policy", "sandbox", "tools"},
+    "coding": {"agent", "models", "policy", "programs", "sandbox", "tools"},
     "hooks": set(),
     "mcp": {"approvals", "credentials", "net", "policy", "sandbox"},
     "models": {"net", "providers"},
@@ -72,6 +72,7 @@ EDGES: Mapping[str, set[str]] = {
 INSIDE: Mapping[str, tuple[set[str], ...]] = {
     "adapters": ({"_calls", "_sources"},),
     "agent": ({"_skills", "_history"}, {"_loop"}),
+    "approvals": ({"_review"},),
     "cli": (
         {"_base"},
         {"_project", "_screen"},

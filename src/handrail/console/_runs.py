@@ -206,7 +206,7 @@ def _reasons(call: CallHistory, names: Mapping[str, CallHistory], *, hides: bool
     for span in call.spans:
         yield describe_wait(replace(span, what="") if hides else span, names)
     for one in call.moments:
-        if one.what == "answered" or one.word == "deny":
+        if one.what in ("answered", "reviewed") or one.word == "deny":
             yield describe_moment(replace(one, text="") if hides else one, call.text)
 
 

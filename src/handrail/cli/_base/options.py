@@ -145,6 +145,12 @@ PLAIN = click.option(
     is_flag=True,
     help="Print sentences: no color, no signs, no row that changes. For screen readers and logs.",
 )
+PROGRAMS = _setting(
+    "--programs",
+    is_flag=True,
+    default=None,
+    help="Offer a tool that runs Python programs: they can call the tools that read.",
+)
 SYSTEM = _setting("--system", metavar="TEXT", help="System prompt.")
 MODEL_TRIES = _setting(
     "--model-tries",
@@ -200,6 +206,7 @@ MODEL_OPTIONS = (
     MODEL,
     BASE_URL,
     KEY_VARIABLE,
+    PROGRAMS,
     SYSTEM,
     MODEL_TRIES,
     MAX_TOKENS,

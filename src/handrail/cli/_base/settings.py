@@ -126,6 +126,7 @@ KNOWN: Mapping[str, SettingSpec] = MappingProxyType(
     {
         "tools": SettingSpec(_texts, ["coding"], ["coding", "tools.py"]),
         "without": SettingSpec(_texts, [], ["bash"]),
+        "programs": SettingSpec(_switch, built_in=False, example=True),
         "mode": SettingSpec(_mode, None, "ask"),
         "allowed_hosts": SettingSpec(_texts, [], ["pypi.org"]),
         "model": SettingSpec(_text, None, "openai:NAME"),

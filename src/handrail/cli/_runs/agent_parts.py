@@ -27,6 +27,20 @@ if TYPE_CHECKING:
 
 def all_tools(kit: Kit, explorer: Explorer, ask: AnswerQuestion | None) -> Toolset:
     """Return all a run's tools: from the settings, from skills, and from a coding agent."""
+    tools = _whole_tools(kit, explorer, ask)
+    if not kit.app.settings["programs"]:
+        return tools
+    from handrail.coding import add_programs  # loads an extra
+
+    try:
+        return add_programs(tools)
+    except ImportError as error:
+        hint = "install it, or leave out `--programs`"
+        raise Halt(str(error), code="programs", hint=hint) from None
+
+
+def _whole_tools(kit: Kit, explorer: Explorer, ask: AnswerQuestion | None) -> Toolset:
+    """Return them without programs."""
     settings = kit.app.settings
     try:
         tools = Toolset(*kit.tools, *kit.skills.tools)
