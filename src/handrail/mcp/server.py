@@ -23,7 +23,6 @@ except ModuleNotFoundError as error:
 
 from handrail import Executor, Json, Toolset
 from handrail._version import __version__
-from handrail.mcp._calls.shapes import TASKS, TaskParams, UpdateParams
 from handrail.mcp._server.callers import (
     NOTHING,
     Caller,
@@ -159,10 +158,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
         **Extras(calls.call_tool, resources, prompts, updates).list_handlers(),
     )
     server.tools_change = calls.changes is not None
-    server.extensions[TASKS] = {}
-    server.add_request_handler("tasks/get", TaskParams, tasks.get)
-    server.add_request_handler("tasks/update", UpdateParams, tasks.update)
-    server.add_request_handler("tasks/cancel", TaskParams, tasks.cancel)
+    tasks.add_to(server)
     security = (
         RequestStateSecurity(keys=list(keys), ttl=answer_seconds)
         if keys

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import anyio
 import mcp_types as types
+from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 
 from handrail._support.loop import spawn
@@ -105,6 +106,13 @@ class Tasks:
         self._find_owner = find_owner
         self._after_seconds = after_seconds
         self._tasks: OrderedDict[str, RunningTask] = OrderedDict()
+
+    def add_to(self, server: Server[Any]) -> None:
+        """Let clients of a server ask about their tasks."""
+        server.extensions[TASKS] = {}
+        server.add_request_handler("tasks/get", TaskParams, self.get)
+        server.add_request_handler("tasks/update", UpdateParams, self.update)
+        server.add_request_handler("tasks/cancel", TaskParams, self.cancel)
 
     async def call_tool(self, request: Request, params: types.CallToolRequestParams) -> Any:
         """Run a call. If it takes long, a client that knows tasks gets a handle."""
