@@ -56,8 +56,8 @@ check. Where a model sends the calls, it streams: each call is sent when it is c
 - At `MCP gateway`, `context.may`, `context.ask` and "is_approved, the policy asks" are questions of the server behind it, which the gateway passes on.
 - "StopRun" over HTTP is tried in a session, which the protocol of 2026-07-28 has no longer: see [serve tools](../guides/serve-tools.md#over-http).
 - In `run_sync` and `in_thread`, another thread cancels: `turn.cancel()`.
-- The OpenAI Agents SDK asks before a tool runs, for a yes or a no. The executor's own approver answers the rest: changed arguments, a login, `context.may` and `context.ask`.
-- "The host's own events or callbacks" are those of the door: a feed, `on_event`, `watch`, middleware of the server, hooks of the HTTP client, or callbacks of the framework.
+- The OpenAI Agents SDK asks only whether to approve or reject, before a tool runs. The executor's own approver answers the rest: changed arguments, a login, `context.may` and `context.ask`.
+- "The host's own events or callbacks" are those of each column: a feed, `on_event`, `watch`, middleware of the server, hooks of the HTTP client, or callbacks of the framework.
 - The last four columns are [frameworks](../frameworks/index.md), each with its own agent or graph, which streams.
 - In LangGraph and LangChain, "malformed JSON" and "a key twice" need a message that keeps the text of the arguments. Messages of LangChain's clients for
   Anthropic and for OpenAI's Responses API do. Otherwise LangChain has read the JSON, and completed it.

@@ -221,7 +221,7 @@ async def test_our_client_reads_by_two_tools_with_accesses_of_each_address(  # n
         "read mcp:up/x/%2E%2E/%2E%2E/y",
     ]
     assert prompts[0] == ServerPrompt("greet", "Greet someone", (("name", True), ("tone", False)))
-    assert messages == (Prompt.of("Greet Ada, kind."),)
+    assert messages == (Prompt((Text("Greet Ada, kind.", quoted=True),)),)  # no words of the user
     assert picture[-1] == Reply((Text("A picture."),))
     assert sorted(one.spec.name for one in offline.approved()) == names
     with pytest.raises(NotConnected):

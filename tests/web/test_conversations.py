@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from handrail import Call, Image, Result, Text
+from handrail.agent import RunState
 from handrail.messages import Message, Prompt, Reply, ToolResults
-from handrail.runs import open_runs
+from handrail.runs import RunRecord, open_runs
+from handrail.web._files import KeptFile, keep_file
 from handrail.web.conversations import ConversationBusy, ConversationHead, Conversations
 
 SAID: tuple[Message, ...] = (
@@ -157,3 +161,56 @@ async def test_names_are_checked(sqlite: str, name: str) -> None:
         await store.create(name, "k")
     with pytest.raises(ValueError, match="printable"):
         await store.create("ada", name)
+
+
+async def kept(store: Conversations) -> dict[str, list[str]]:
+    """Whose rows each table of ours has."""
+    tables = {"conversation": "principal", "message": "principal", "file": "principal"}
+    tables |= {"summary": "principal", "journal": "run"}
+    found = {}
+    for table, column in tables.items():
+        rows = await store.store.database.read(f"SELECT {column} FROM handrail_{table} ORDER BY 1")  # noqa: S608
+        found[table] = [row[0] for row in rows]
+    return found
+
+
+async def record(store: Conversations, principal: str) -> None:
+    """A conversation, a file, and a run that was recorded in this process."""
+    head = await store.create(principal, "k")
+    await store.append(head, SAID)
+    await keep_file(store.store, principal, KeptFile("a.txt", "text/plain", b"a"))
+    run = RunRecord(store.store, f"{principal}1")
+    await anyio.to_thread.run_sync(run.keep, RunState(messages=SAID, run_id=f"{principal}1"))
+    await anyio.to_thread.run_sync(partial(run.set_status, status="done", principal=principal))
+
+
+async def test_everything_of_a_person_is_deleted(database: str) -> None:
+    store = Conversations(database)
+    for name in ("ada", "bob"):
+        await record(store, name)
+    before = await kept(store)
+    await store.erase("ada")
+    after = await kept(store)
+
+    assert before["conversation"] == before["file"] == ["ada", "bob"]
+    assert all(any(one.startswith("ada") for one in rows) for rows in before.values())
+    assert after == {
+        table: [one for one in rows if one.startswith("bob")] for table, rows in before.items()
+    }
+
+
+async def test_old_conversations_are_deleted(database: str) -> None:
+    """One that is used while it is looked at, and one that a run continues, stay whole."""
+    now = 1000.0
+    store = Conversations(database, clock=lambda: now)
+    for name in ("old", "busy"):
+        await store.append(await store.create("ada", name), SAID)
+    head = await store.head("ada", "busy")
+    await store.park(await store.claim(head, "r1", Prompt.of("hi")))
+    now = 2000.0
+    await store.append(await store.create("ada", "new"), SAID)
+
+    assert await store.prune(older_than=1001.0) == 0
+    assert await store.prune(older_than=500.0) == 1
+    assert [one.id for one in await store.list("ada")] == ["new", "busy"]
+    assert len((await kept(store))["message"]) == len(SAID) * 2 + 1

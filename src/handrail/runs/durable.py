@@ -318,8 +318,8 @@ class DurableRuns:
     async def erase(self, principal: str) -> int:
         """Remove all runs on a principal's behalf, and return their number.
 
-        For each run, one row stays, under a digest of its id: how its chain ended, and when it was
-        erased.
+        The principal's conversations and files in ``handrail.web`` are removed, too. For each run,
+        one row stays, under a digest of its id: how its chain ended, and when it was erased.
         """
         return await self._removal.erase(principal)
 

@@ -312,6 +312,17 @@ class RunStore:
             self.create()
             remove_runs(self.database, [run])
 
+    def erase(self, principal: str) -> None:
+        """Delete a principal's conversations and files, and all their runs without a worker.
+
+        Delete durable runs with ``DurableRuns.erase``, which does this, too.
+        """
+        from handrail.runs._store.removal import erase_records
+
+        if self.database.exists:
+            self.create()
+            erase_records(self.database, principal)
+
     def rotate(self) -> int:
         """Seal all texts with the codec's key, in batches, and return how many have changed.
 

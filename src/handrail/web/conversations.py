@@ -49,6 +49,17 @@ _LEASE = (
     "AND lease = :before"
 )
 
+_OLD = (
+    "SELECT principal, id FROM handrail_conversation WHERE changed < :before AND lease = 0 "
+    "ORDER BY principal, id LIMIT :limit"
+)
+_PRUNE = f"DELETE FROM handrail_conversation WHERE {_HERE} AND changed < :before AND lease = 0"
+_PRUNE_MESSAGES = (
+    "DELETE FROM handrail_message WHERE principal = :principal AND conversation = :id AND NOT "
+    f"EXISTS (SELECT 1 FROM handrail_conversation WHERE {_HERE})"
+)
+_BATCH = 200
+
 
 class ConversationBusy(HandrailError):
     """Another request continues the conversation, or has added messages."""
@@ -208,6 +219,29 @@ class Conversations:
             ),
         ]
         return (await self._database.transact(rows, 0))[0] > 0
+
+    async def erase(self, principal: str) -> None:
+        """Delete a principal's conversations and files, and what their runs recorded.
+
+        ``DurableRuns.erase`` does this for durable runs.
+        """
+        await self.prepare()
+        await to_thread.run_sync(self.store.erase, principal)
+
+    async def prune(self, *, older_than: float) -> int:
+        """Delete conversations unchanged for ``older_than`` seconds, and files as old.
+
+        Those that a run continues stay. Returns how many conversations were deleted.
+        """
+        await self.prepare()
+        deleted, before = 0, self._clock() - older_than
+        while rows := await self._database.read(_OLD, before=before, limit=_BATCH):
+            keys = [{"principal": one[0], "id": one[1], "before": before} for one in rows]
+            here = [{"principal": one[0], "id": one[1]} for one in rows]
+            gone = await self._database.transact([(_PRUNE, keys), (_PRUNE_MESSAGES, here)], 0)
+            deleted += gone[0]
+        await self._database.write("DELETE FROM handrail_file WHERE at < :before", before=before)
+        return deleted
 
     async def _append(
         self, head: ConversationHead, messages: Sequence[Message], *, run: str, lease: float

@@ -24,9 +24,11 @@ from anyio import to_thread
 
 from handrail import WRITE, Allow, Ask, CheckedCall, Decision, tool
 from handrail.agent import Agent
+from handrail.messages import Prompt
 from handrail.permissions import Approvers
 from handrail.runs._store import points
 from handrail.runs.durable import CallQueue, DurableRuns
+from handrail.web.conversations import Conversations
 from runs.durable.shop import Ledger, call_once, make_agent, make_model
 
 SOAK = os.environ.get("HANDRAIL_PROFILE") == "soak"
@@ -297,6 +299,8 @@ async def test_a_persons_runs_are_erased_and_only_digests_stay(
         await runs.wait("b")
         await runs.start("slow", "Pay.", run_id="d", principal="alice")
         await slow.began.wait()
+        chats = Conversations(runs.store)
+        await chats.append(await chats.create("alice", "k", title="Pay"), [Prompt.of("Pay.")])
         erased = [await runs.erase("alice"), await runs.erase("alice")]
         await runs.wait("c")
         left = [run.id for run in await runs.list()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from base64 import b64decode
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from handrail import WRITE, Access, Allow, Ask, Call, CheckedCall, Decision, Deny, Text, tool
 from handrail.agent import Agent
-from handrail.messages import ModelError, Reply, Request, ToolResults
+from handrail.messages import ModelError, Prompt, Reply, Request, ToolResults
 from handrail.permissions import Approvers, Edit
 from handrail.runs import Claimant, Codec, JournalError, JournalLine, RunQuery, open_runs, verify
 from handrail.runs._live.pieces import Piece, add_pieces, dump
@@ -25,6 +26,8 @@ from handrail.runs.durable import CallQueue, DurableRun, DurableRuns
 from handrail.runs.history import all_calls, read_history
 from handrail.runs.lines import as_fields
 from handrail.runs.sharded import ShardedRuns
+from handrail.web._files import KeptFile, keep_file
+from handrail.web.conversations import Conversations
 from runs.parked import make_pending, park
 from sealing import make_codec
 
@@ -151,6 +154,10 @@ async def write_runs(database: str, codec: Codec | None) -> list[set[tuple[str, 
         body = dump([Piece("text", WORD)])
         said = add_pieces([{**piece, "body": body}], postgres="://" in database)
         store.database.transact_now([said], 0)
+        chats = Conversations(store)
+        head = await chats.create("ana", "k", title=WORD, metadata={"about": WORD})
+        await chats.append(head, [Prompt.of(WORD)])
+        await keep_file(store, "ana", KeptFile(WORD, "text/plain", b64decode(f"{WORD}AA")))
     return [*found, find_word(database)]
 
 

@@ -12,18 +12,20 @@ from psycopg import sql
 
 from handrail import WRITE, Access, Allow, Ask, Call, CheckedCall, Decision, Text, tool
 from handrail.agent import Agent
-from handrail.messages import Reply, Request, ToolResults
+from handrail.messages import Prompt, Reply, Request, ToolResults
 from handrail.permissions import Approvers, Origin
 from handrail.runs import Claimant, JournalLine, open_runs, verify
 from handrail.runs._live.pieces import Piece, add_pieces, dump
 from handrail.runs.durable import DurableRuns
 from handrail.runs.journal import JournalError
+from handrail.web._files import KeptFile, keep_file
+from handrail.web.conversations import Conversations
 
 FILE = Path(__file__).parents[3] / "deploy" / "postgres-rls.sql"
 READER, WORKER = "acme_reader", "shop_worker"
 SHARED = {"handrail_schema"}
 """Tables without rows of a tenant, which everyone reads."""
-HIDDEN = {"handrail_approval", "handrail_worker"}
+HIDDEN = {"handrail_approval", "handrail_file", "handrail_worker"}
 """Tables that no reader needs."""
 
 
@@ -91,6 +93,12 @@ async def write_runs(url: str) -> None:
         piece = {"turn": 2, "attempt": "a", "number": 0, "body": dump([Piece("text", "Soon.")])}
         rows = [{**piece, "run": f"{tenant}-1"} for tenant in ("acme", "zeta")]
         store.database.transact_now([add_pieces(rows, postgres=True)], 0)
+        for tenant in ("acme", "zeta"):
+            await keep_file(store, tenant, KeptFile("a.txt", "text/plain", tenant.encode()))
+        chats = Conversations(store)
+        for tenant in ("acme", "zeta"):
+            head = await chats.create(tenant, "k")
+            await chats.claim(head, f"{tenant}-1", Prompt.of("Refund."))
 
 
 def read_tables(url: str) -> dict[str, list[str]]:

@@ -19,7 +19,7 @@ Kind: TypeAlias = Literal["call", "read", "list"]
 
 
 class Outgoing(NamedTuple):
-    """One call of a tool."""
+    """One tool call."""
 
     name: str
     args: dict[str, Json]

@@ -158,7 +158,7 @@ class PersonalConnections:
 
 
 async def _wait_open(connection: Connection) -> None:
-    """Wait for the first connection, which also lists the tools of this person."""
+    """Wait for the first connection, which also lists this person's tools."""
     if connection.state == "opening":
         try:
             await connection.wait_open()

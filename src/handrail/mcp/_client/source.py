@@ -278,7 +278,7 @@ class McpSource:
         return frozenset(change.name for change in changes)
 
     async def list_prompts(self) -> list[ServerPrompt]:
-        """Return the prompts of the connected server. Raises HandrailError if it has none."""
+        """Return the connected server's prompts. Raises HandrailError if it has none."""
         return await self._get_connection().list_prompts()
 
     async def get_prompt(

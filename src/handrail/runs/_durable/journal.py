@@ -90,7 +90,7 @@ class RunJournal:
                 return True
             if now.digest == before.digest:  # no one else has written
                 return False
-        return False
+        return bool(await self._database.transact([row], 1))  # it has no journal
 
     async def note_failure(self, why: str) -> RunHead:
         """Write a run's failure. Its segment can continue. Returns the chain's end."""

@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from anyio import to_thread
+
 from handrail.runs._engine.port import segment_id
 from handrail.runs._engine.workflows import Workflows
 from handrail.runs._store.database import Database
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import Step
-from handrail.runs._store.removal import list_deletions, list_ids
+from handrail.runs._store.removal import erase_records, list_deletions, list_ids
 from handrail.runs._store.tables import PUT_NAME
 
 BATCH = 200
@@ -56,7 +58,11 @@ class Removal:
         return removed
 
     async def erase(self, principal: str) -> int:
-        """Remove all runs on a principal's behalf, and return their number."""
+        """Remove all runs on a principal's behalf, and return their number.
+
+        First, it removes the principal's conversations and files: no message then starts a run.
+        """
+        await to_thread.run_sync(erase_records, self._database, principal)
         return sum([await self.remove(runs, erase=True) async for runs in self._find_of(principal)])
 
     async def remove(self, runs: Sequence[str], *, erase: bool = False) -> int:

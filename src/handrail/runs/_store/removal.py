@@ -11,6 +11,18 @@ from handrail.runs._store.port import Step
 _OURS = ("call", "question", "state", "step", "journal", "piece", "label", "turn", "called")
 """The other tables with a run's rows, without ``handrail_``."""
 
+_RECORDED = (
+    "SELECT run FROM handrail_summary WHERE principal = :principal "
+    "AND run NOT IN (SELECT id FROM handrail_run WHERE principal = :principal)"
+)
+
+
+def list_chat_deletions(principal: str) -> list[Step]:
+    """Return the statements removing a principal's conversations and files."""
+    tables = ("conversation", "message", "file")  # first the row that requests must change
+    sql = "DELETE FROM handrail_{} WHERE principal = :principal"
+    return [(sql.format(table), [{"principal": principal}]) for table in tables]
+
 
 def list_ids(database: Database) -> str:
     """Return a table with the ids in the JSON array ``:ids``, named ``i``."""
@@ -20,6 +32,13 @@ def list_ids(database: Database) -> str:
 def remove_runs(database: Database, runs: Sequence[str]) -> None:
     """Remove runs without a worker, in this thread."""
     database.transact_now(list_deletions(database, json.dumps(list(runs))), 0)
+
+
+def erase_records(database: Database, principal: str) -> None:
+    """Remove a principal's conversations, files, and runs without a worker, in this thread."""
+    database.transact_now(list_chat_deletions(principal), 0)
+    rows = database.read_now(_RECORDED, {"principal": principal})
+    remove_runs(database, [run for (run,) in rows])
 
 
 def list_deletions(database: Database, runs: str) -> list[Step]:
