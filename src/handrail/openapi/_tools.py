@@ -81,8 +81,8 @@ def tools(  # noqa: PLR0913  each option has a default
     ``idempotency_header``, each call except reads has its key in that header. ``retry`` applies to
     reading or idempotent tools, ``timeout`` to all.
 
-    ``own`` maps names or patterns to functions: each takes a response, as data or as text, and
-    returns the values in it that only you or your own systems set, as ``Own`` does for a type.
+    ``own`` maps names or patterns to functions returning a response's own values: those that only
+    you or your own systems set. They take the response as data, or as text.
 
     A response is read up to ``max_bytes``. If the definitions have more than ``defer_over`` tokens,
     the tools are deferred. Raises DefinitionError if the document cannot be used.
