@@ -22,11 +22,12 @@ FROM_ROOT = {
     "CONTRIBUTING.md": "contributing/index.md",
     "SECURITY.md": "production/security-policy.md",
     "VERSIONING.md": "reference/versioning.md",
+    "tests/messages/texts.md": "reference/all-messages.md",
 }
-"""Files of the root that are pages too, and where."""
+"""Files outside this folder that are pages too, and where."""
 
-MESSAGES = "reference/messages.md"
-"""Each of its texts is one long line."""
+MESSAGES = ("reference/messages.md", "reference/all-messages.md")
+"""Each of their texts is one long line."""
 
 TINY = "get-started/tiny.py"
 """A file that the site offers as a download. It is a block of the page LOCAL_MODEL."""
@@ -61,7 +62,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Wrap output, and let links lead to files of the root and to the download."""
     titled = markdown.replace("\n```text output\n", '\n```{ .text .output title="Output" }\n')
-    if page.file.src_uri == MESSAGES:
+    if page.file.src_uri in MESSAGES:
         titled = titled.replace("\n```text\n", "\n```{ .text .output }\n")
     titled = titled.replace(_TINY_LINK, '[`tiny.py`](tiny.py){ download="tiny.py" }')
     home = dirname(page.file.src_uri)

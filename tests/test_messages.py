@@ -11,7 +11,7 @@ import pytest
 
 from english import Prose, check
 from handrail import FailureKind
-from messages.__main__ import PAGE, cost, page, rows
+from messages.__main__ import PAGE, TEXTS, all_texts, cost, page, rows
 from messages.row import Row
 from messages.stage import silent_logs
 
@@ -25,9 +25,10 @@ def found() -> list[Row]:
         return anyio.run(rows)
 
 
-def test_the_page_has_what_a_model_reads(found: list[Row]) -> None:
+def test_the_pages_have_what_a_model_reads(found: list[Row]) -> None:
     sys.stdout.write(f"{cost(found)}\n")
     assert PAGE.read_text(encoding="utf-8") == page(found)
+    assert TEXTS.read_text(encoding="utf-8") == all_texts(found)
 
 
 def test_every_kind_of_failure_has_a_text(found: list[Row]) -> None:

@@ -32,7 +32,7 @@ def project() -> dict[str, Any]:
 
 def package(requirement: str) -> str:
     """Return the name of a package, with the extras that are wanted of it."""
-    match = re.match(r"[\w.-]+(\[[\w,]+\])?", requirement)
+    match = re.match(r"[\w.-]+(\[[\w,-]+\])?", requirement)
     assert match is not None, requirement
     return match[0]
 

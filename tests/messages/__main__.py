@@ -1,4 +1,4 @@
-"""Write docs/reference/messages.md: `python tests/messages`. A test compares it."""
+"""Write docs/reference/messages.md and texts.md: `python tests/messages`. A test compares them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ from messages.row import Row
 from messages.stage import silent_logs
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "messages.md"
+TEXTS = Path(__file__).with_name("texts.md")
+"""All texts. The site has them as a page of its own."""
+SHOWN = 4
+"""Texts of a kind that the page shows."""
 PARTS = ("core", "adapters", "coding_tools")
 """Modules with a function `rows`, which runs calls and returns what a model reads."""
 CHARS_PER_TOKEN = 4
@@ -53,7 +57,13 @@ Fix these and call again.
 bad_args
 ```
 
-Each section is one kind of failure. The last section has the notes in results that did not fail.
+Each section is one kind of failure, with the first of its texts. The last section has notes in results that did not fail.
+[All texts](../../tests/messages/texts.md) are in a list, which a test keeps equal to what calls return.
+"""
+ALL = """\
+# All texts for models
+
+What a model reads when a call fails, and the notes in results, by the kind of failure.
 """
 WHO_ACTS = {
     "model": "The model should call again, corrected.",
@@ -76,22 +86,26 @@ async def rows() -> list[Row]:
 
 
 def page(found: list[Row]) -> str:
-    """Return the whole page."""
-    return BEGINNING + "".join(_sections(found))
+    """Return the page: the first texts of each kind."""
+    return BEGINNING + "".join(_sections(found, SHOWN))
 
 
-def _sections(found: list[Row]) -> Iterator[str]:
+def all_texts(found: list[Row]) -> str:
+    """Return the page with all texts."""
+    return ALL + "".join(_sections(found, len(found)))
+
+
+def _sections(found: list[Row], most: int) -> Iterator[str]:
     for kind in FailureKind:
         yield f"\n## {kind.value}\n\n{WHO_ACTS[kind.fault.value]}\n"
-        yield from _texts(found, kind.value)
+        yield from _texts(found, kind.value, most)
     yield "\n## Notes\n"
-    yield from _texts(found, "note")
+    yield from _texts(found, "note", most)
 
 
-def _texts(found: list[Row], kind: str) -> Iterator[str]:
-    for row in found:
-        if row.kind == kind:
-            yield f"\n{row.when}:\n\n```text\n{row.text}\n```\n"
+def _texts(found: list[Row], kind: str, most: int) -> Iterator[str]:
+    for row in [row for row in found if row.kind == kind][:most]:
+        yield f"\n{row.when}:\n\n```text\n{row.text}\n```\n"
 
 
 def cost(found: list[Row]) -> str:
@@ -104,4 +118,5 @@ if __name__ == "__main__":
     with silent_logs():
         made = anyio.run(rows)
     PAGE.write_text(page(made), encoding="utf-8")
+    TEXTS.write_text(all_texts(made), encoding="utf-8")
     sys.stdout.write(f"{cost(made)}\n")
