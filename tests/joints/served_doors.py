@@ -36,7 +36,7 @@ from handrail.approvals import callback
 from handrail.events import Yielded
 from handrail.mcp import Effects, HttpServer, McpSource, Offer
 from handrail.mcp.gateway import Upstreams
-from handrail.mcp.server import make_server
+from handrail.mcp.server import Caller, make_server
 from handrail.openapi import tools as openapi_tools
 from handrail.permissions import Edit
 from joints.agent_doors import run_agent
@@ -119,7 +119,22 @@ def _listen(seen: Seen) -> Callable[[ASGIApp], ASGIApp]:
 
 def _given(case: Case) -> dict[str, Any]:
     """The options of a server whose clients have tokens, which say who calls."""
-    return {name: value for name, value in case.turn.items() if name != "principal"}
+    given = {name: value for name, value in case.turn.items() if name != "principal"}
+    return {**given, "said": _said(case)}
+
+
+def _said(case: Case) -> Callable[[Caller], list[str]]:
+    """What the application knows that a caller's user wrote."""
+
+    def say(_caller: Caller) -> list[str]:
+        return [case.prompt]
+
+    return say
+
+
+def _find_own(found: Any) -> list[str]:
+    """Return the values that the tool's type marks as its own system's."""
+    return list(found["result"] if isinstance(found, dict) else found)
 
 
 async def serve_here(case: Case) -> Seen:
@@ -135,7 +150,7 @@ async def serve_here(case: Case) -> Seen:
         return result
 
     async with _executor(case) as executor:
-        server = make_server(executor, **case.turn)
+        server = make_server(executor, said=_said(case), **case.turn)
         server.middleware.append(hear)
         async with Client(server, **_asking(case)) as client:
             return await _use(client, case, seen)
@@ -171,7 +186,9 @@ async def use_gateway(case: Case) -> Seen:
         url = await stack.enter_async_context(over_http(upstream, given=_given(case)))
         server = HttpServer(name="up", url=url, headers={"Authorization": "Bearer t-alice"})
         effects = Effects(reads=reads, writes=asks)
-        upstreams = Upstreams([McpSource(server, offer=Offer(effects=effects))], defer_over=10_000)
+        own = {name: _find_own for name in asks + reads if name == "list_colleagues"}
+        offer = Offer(effects=effects, own=own)
+        upstreams = Upstreams([McpSource(server, offer=offer)], defer_over=10_000)
         front = replace(case, options={}) if is_behind else case
         made = _executor(front, upstreams.registry, policy=lambda _: Allow())
         executor = await stack.enter_async_context(made)
@@ -232,7 +249,9 @@ async def use_service(case: Case) -> Seen:
     hooks: Any = {"request": [sent], "response": [received]}
     async with service, httpx2.AsyncClient(**given_client, event_hooks=hooks) as client:
         timeout = min([one.spec.timeout for one in case.tools if one.spec.timeout], default=None)
-        made = openapi_tools(document, client, credentials={"user": _claims}, timeout=timeout)
+        own = {one.spec.name: _find_own for one in case.tools if one.spec.name == "list_colleagues"}
+        given_tools: dict[str, Any] = {"timeout": timeout, "own": own}
+        made = openapi_tools(document, client, credentials={"user": _claims}, **given_tools)
         limits = CallLimits(retry=Retry(attempts=3, base=0.001, cap=0.001))
         options = {"limits": limits, **case.options}
         asking = {one.spec.name: one.spec.needs_approval for one in case.tools}
@@ -285,7 +304,8 @@ def _respond(result: Result) -> httpx2.Response:
                 200, headers={"content-type": part.media_type}, content=part.data
             )
     status = 200 if result.failure is None else _STATUSES.get(result.text, 500)
-    return httpx2.Response(status, headers={"content-type": "text/plain"}, text=result.text)
+    kind = "text/plain" if result.data is None else "application/json"
+    return httpx2.Response(status, headers={"content-type": kind}, text=result.text)
 
 
 DOORS: dict[str, Door] = {

@@ -39,6 +39,7 @@ from handrail._execution.settings import (
 from handrail._execution.view import View
 from handrail._permissions.checked_call import Policy
 from handrail._turn.event_feed import EventFeed
+from handrail._turn.owner import stop_and_wait
 from handrail._turn.record import EMPTY, make_options
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer, Approver, Ledger
@@ -143,10 +144,7 @@ class Executor:
                 turn.add(*calls)
             return await turn.results()
         except BaseException as error:
-            turn.cancel()
-            if not isinstance(error, GeneratorExit):  # else nothing can be awaited
-                with anyio.CancelScope(shield=True):
-                    await turn.ended()
+            await stop_and_wait(error, turn.cancel, turn.ended)
             raise
 
     async def run_reply(
