@@ -219,6 +219,7 @@ class Executor:
         metadata: Mapping[str, Json] = EMPTY,
         tools: Toolset | None = None,
         approver: Approver | None = None,
+        credentials: FindCredential | None = None,
         known: Mapping[str, Result] = EMPTY,
         claimant: str | None = None,
         loaded: Iterable[str] = (),
@@ -237,6 +238,7 @@ class Executor:
         metadata: Mapping[str, Json] = EMPTY,
         tools: Toolset | None = None,
         approver: Approver | None = None,
+        credentials: FindCredential | None = None,
         known: Mapping[str, Result] = EMPTY,
         claimant: str | None = None,
         loaded: Iterable[str] = (),
@@ -264,6 +266,7 @@ class Executor:
             metadata: More facts for hooks, policies and tools.
             tools: The tools the model was sent. Default: the current ones.
             approver: This turn's approver, in place of the executor's.
+            credentials: Finds credentials, if the executor has no ``credentials``.
             known: Results recorded before a restart, by call id.
             claimant: Who uses approvals. For a durable engine, the id of its execution.
             loaded: The deferred tools that ``handrail.messages.find_loaded_tools`` has found.
