@@ -27,6 +27,7 @@ from handrail import (
     Hook,
     Registry,
     Result,
+    Text,
     Toolset,
     UnknownName,
     tool,
