@@ -80,7 +80,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_acp"},
         {"commands"},
     ),
-    "mcp": ({"_login", "_questions", "_server"}, {"_client"}, {"_config", "_gateway"}),
+    "mcp": ({"_login", "_questions"}, {"_calls"}, {"_client", "_server"}, {"_config", "_gateway"}),
     "policy": (
         {"_shell"},
         {"_code", "_rules"},

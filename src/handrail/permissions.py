@@ -5,6 +5,7 @@ from handrail._permissions.checked_call import CheckedCall, Policy
 from handrail._permissions.decide import Explains, Matched, Verdict
 from handrail._permissions.explanation import Explanation
 from handrail._permissions.verify import verify_call
+from handrail._turn.record import CallRecords
 from handrail._turn.replies import check_answers
 from handrail._values.approval import Answer, Approver, Edit, Ledger, MemoryLedger
 from handrail._values.decision import (
@@ -28,6 +29,7 @@ __all__ = [
     "Approver",
     "Approvers",
     "Ask",
+    "CallRecords",
     "CheckedCall",
     "CommandPart",
     "Decision",

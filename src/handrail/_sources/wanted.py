@@ -9,16 +9,12 @@ from typing import Any
 
 from handrail._labels.sources import DESTINATION_KEY
 from handrail._schema.marks import Leaf, find_leaves, find_marked
+from handrail._sources.links import find_links
 from handrail._sources.lookup import Wanted
 from handrail._sources.spelling import normalize_value
 from handrail._sources.words import find_whole
 from handrail._values.access import Access
 
-_LINK = re.compile(
-    r"(?:https?://)?[\w.+-]*@?(?:[\w-]+\.)+[a-z]{2,}(?:/[^\s'\"<>)\]]*)?|\b[A-Z]{2}\d{10,32}\b",
-    re.IGNORECASE,
-)
-"""Links, addresses and account numbers in a longer text."""
 _SLASHES = re.compile(r"/{2,}")
 _ENDS = re.compile(r"(?:_?ids?|_?names?|s)$")
 _STOPS = ".,;:!?"
@@ -78,8 +74,8 @@ def _find_links(leaves: list[Leaf], found: Mapping[str, Wanted]) -> Iterable[Wan
     for leaf in leaves:
         if leaf.value in found:
             continue
-        for match in _LINK.finditer(leaf.value):
-            link = match[0].rstrip(_STOPS)
+        for text in find_links(leaf.value):
+            link = text.rstrip(_STOPS)
             if normalize_value(link) not in seen:
                 seen.add(normalize_value(link))
                 yield Wanted(link, _argument(leaf.place), frozenset(), "", is_link=True)

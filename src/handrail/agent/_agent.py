@@ -40,7 +40,7 @@ from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import Limits
 from handrail.agent._loop.live_runs import LiveRun
-from handrail.agent._loop.recorder import Recorder, record_replies
+from handrail.agent._loop.recorder import Recorder, record_replies, turn_options
 from handrail.agent._loop.settings import (
     NO_ANSWERS,
     AroundRun,
@@ -290,7 +290,7 @@ class Agent(Generic[T]):
             if recorder.steps is not None:
                 recorded = record_replies(settings.model, recorder.steps, options.get("on_event"))
                 settings = replace(settings, model=recorded)
-            for_turn |= {"known": recorder.known, "claimant": recorder.claimant}
+            for_turn |= turn_options(recorder)
         run_options = RunOptions(
             answers=options.get("answers", NO_ANSWERS),
             on_event=tell_both(options.get("on_event"), watch),

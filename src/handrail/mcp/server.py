@@ -33,10 +33,10 @@ from handrail.mcp._server.callers import (
     caller_token,
     find_holder,
 )
-from handrail.mcp._server.calls import Calls
+from handrail.mcp._server.calls import Calls, WaitFirst
 from handrail.mcp._server.changes import ToolServer
 from handrail.mcp._server.extras import Extras
-from handrail.mcp._server.gate import MAX_BODY_BYTES, Bounded, Gate, Tokens, require_token
+from handrail.mcp._server.gate import MAX_BODY_BYTES, Bounded, FixedTokens, Gate, require_token
 from handrail.mcp._server.metrics import CallMetrics
 from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import RulesOf
@@ -46,6 +46,7 @@ from handrail.permissions import MemoryLedger
 
 __all__ = [
     "Caller",
+    "FixedTokens",
     "ResourceUpdates",
     "ServedPrompt",
     "ServedResource",
@@ -88,6 +89,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     resources: Sequence[ServedResource] = (),
     prompts: Sequence[ServedPrompt] = (),
     updates: ResourceUpdates | None = None,
+    wait_first: WaitFirst | None = None,
 ) -> Server[Any]:
     """Return an official SDK server with an executor's tools.
 
@@ -121,7 +123,9 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     ``read_resource``, decided by your rules. ``prompts`` are texts to begin a conversation with.
     ``updates`` takes subscriptions to resources; ``updates.tell`` notifies the subscribers.
 
-    With ``metrics``, open approval requests are counted there.
+    With ``metrics``, open approval requests are counted there. ``wait_first``, such as
+    ``Upstreams.wait_first``, is awaited before each list of tools. The names that it returns are in
+    the list's ``_meta``, as ``handrail/missing``.
     """
     if keys and isinstance(executor.ledger, MemoryLedger):
         raise ValueError(_NO_SHARED_LEDGER)
@@ -135,6 +139,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
         rules_of=rules_of,
         facts=CallerFacts(executor, deps, metadata, principal=principal, said=said),
         extra=Toolset(make_reader(resources)) if resources else None,
+        wait_first=wait_first,
     )
     if metrics is not None:
         metrics.count_questions = calls.count_questions
@@ -201,7 +206,7 @@ def http_app(
         transport_security=_CHECKED_BEFORE,
     )
     local = tuple(f"{host}{port}" for host in _LOOPBACK for port in ("", ":*"))
-    verifier = Tokens(tokens) if isinstance(tokens, Mapping) else tokens
+    verifier = FixedTokens(tokens) if isinstance(tokens, Mapping) else tokens
     bounded = Bounded(inner)
     app: ASGIApp = bounded if verifier is None else require_token(bounded, verifier, resource_url)
     return Gate(

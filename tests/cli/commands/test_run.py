@@ -242,7 +242,7 @@ def test_a_prompt_does_not_wait_for_stdin(handrail: Handrail) -> None:
     assert piped.end() == (0, "<Do it>\n")
 
 
-@pytest.mark.parametrize("words", [[], ["-"], ["Sum up:", "-"]])
+@pytest.mark.parametrize("words", [[], ["Sum up:", "-"]])
 def test_it_says_that_it_waits_for_stdin(handrail: Handrail, words: list[str]) -> None:
     piped = Piped(handrail, *words)
     assert piped.process.stderr is not None
@@ -650,7 +650,7 @@ def test_instructions_and_skills_count_when_they_are_trusted(handrail: Handrail)
 
     assert "Use tabs." not in before.out
     assert "ignoring AGENTS.md: not trusted, or changed since you trusted it" in before.err
-    assert "; review it with `handrail trust AGENTS.md`\n" in before.err
+    assert "; review it with `handrail trust AGENTS.md`, or /trust in a chat\n" in before.err
     assert "Use tabs." in after.out
     assert "- tea: Makes tea." in after.out
     assert "skill" in after.out.rpartition("|")[2].strip().split(",")

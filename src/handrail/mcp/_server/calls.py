@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import mcp_types as types
@@ -35,10 +35,15 @@ from handrail.permissions import Answer, Pending
 if TYPE_CHECKING:
     from handrail.sources import Heard
 
+WaitFirst: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
+"""Waits for what a first list needs, and returns the names of those still missing."""
+
 MAX_SESSIONS = 10_000
 """Maximum number of sessions. The longest idle one is dropped first."""
 _MAX_HEARD_CHARS = 1_000_000
 """Characters a session remembers, for rules about sources."""
+MISSING = "handrail/missing"
+"""The key for servers whose tools are not in a list, because they have not answered."""
 _TURN = "session"
 _OTHER_FACTS = (
     "Not run: this answer is to a question of a session with other permissions. Call again."
@@ -76,7 +81,7 @@ class Session:
 class Calls:
     """Answers the requests about tools."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is an option of `make_server`
         self,
         executor: Executor,
         *,
@@ -85,8 +90,10 @@ class Calls:
         rules_of: RulesOf | None,
         facts: CallerFacts,
         extra: Toolset | None = None,
+        wait_first: WaitFirst | None = None,
     ) -> None:
         self._executor = executor
+        self._wait_first = wait_first
         self._facts = facts
         self._extra = extra
         """Tools that are called but not listed: they serve other requests."""
@@ -103,11 +110,15 @@ class Calls:
 
     async def list_tools(self, request: Request, _params: object) -> types.ListToolsResult:
         """Return the tools a client can call. From here on, calls mean these."""
+        missing = () if self._wait_first is None else await self._wait_first()
         tools = await self._executor.prepare_tools()
         if self.changes is not None:
             self.changes.remember(name_session(request), request)
-        shown = await self._tools.select(tools, self._facts.find_caller().principal)
-        return types.ListToolsResult(tools=list_definitions(shown))
+        principal = self._facts.find_caller().principal
+        shown = await self._tools.select(tools, principal)
+        named = [name for name in missing if self._tools.may_know(name, principal)]
+        found = types.ListToolsResult(tools=list_definitions(shown))
+        return found.model_copy(update={"meta": {MISSING: named}}) if named else found
 
     def find_schema(self, name: str) -> Mapping[str, Any] | None:
         """Return what a tool takes. Without this, the SDK lists all tools for each call."""
