@@ -312,6 +312,8 @@ class HookPolicy:
     def __call__(self, checked: CheckedCall) -> Decision:
         """Decide by the rules. If they allow a call a hook asks about, ask."""
         decision, question = self._rules(checked), self._questions.get(checked.id)
+        if question is not None and isinstance(decision, Ask):
+            return replace(decision, review=False)
         if question is None or not isinstance(decision, Allow):
             return decision
         return Ask(question, _ORIGIN, once=True)
