@@ -98,7 +98,7 @@ class McpSource:
         self._start_seconds = start_seconds
         self._connection: Connection | None = None
         self._people: PersonalConnections | None = None
-        """The connections of each person, if calls are sent with their own credentials."""
+        """Each person's connections, if calls are sent with their own credentials."""
         self._has_resources = False
         self._is_offline = False
         """Whether a call may connect."""
@@ -173,7 +173,7 @@ class McpSource:
             self._people.check_again()
 
     def is_like(self, other: McpSource) -> bool:
-        """Return whether another source offers the same tools of the same server."""
+        """Return whether another source offers the same tools from the same server."""
         mine = self.server, self.offer, self._era, self._start_seconds
         return mine == (other.server, other.offer, other._era, other._start_seconds)
 
@@ -282,7 +282,7 @@ class McpSource:
                 self._idle = anyio.Event()
 
     async def _send(self, request: Outgoing) -> Result:
-        """Send a call: with the credential of its person, if each has one."""
+        """Send a call: with its person's credential, if each has one."""
         is_personal = isinstance(self.server, HttpServer) and bool(self.server.personal)
         if not is_personal:
             connection = self._connection or await self._connect_for(request.context)
