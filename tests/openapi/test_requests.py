@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail import Call, Executor, FailureKind, ToolFailed
+from handrail import Call, Context, Executor, FailureKind, ToolFailed
 from handrail.openapi import tools
 from openapi.service import Service, body, call, document, parameter, sent
 
@@ -384,7 +384,7 @@ def test_the_decoder_can_disagree() -> None:
     tool = tools(given_document, service.client)["call_it"]
 
     async def run() -> None:
-        await tool.fn({"p0": "x"}, None)
+        await tool.fn({"p0": "x"}, Context(call_id="c1", idempotency_key="k1"))
 
     anyio.run(run)
     changed = service.received[0]._replace(target="/v1/v?p0=y")
