@@ -1,7 +1,7 @@
 """Sources: who named the values in a call, and markers for these values."""
 
 from handrail._labels.sources import Destination, Own, OwnValue, Said, SourceKind, ValueSource
-from handrail._labels.text import describe_sources
+from handrail._labels.text import describe_sources, split_question
 from handrail._sources.heard import Heard, HeardCall
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "SourceKind",
     "ValueSource",
     "describe_sources",
+    "split_question",
 ]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail import Call, Context, Executor, FailureKind, ToolFailed
+from handrail import Call, Executor, FailureKind, ToolFailed
 from handrail.openapi import tools
 from openapi.service import Service, body, call, document, parameter, sent
 
@@ -381,10 +381,10 @@ def test_any_request_says_what_the_call_said(made: tuple[dict[str, Any], dict[st
 def test_the_decoder_can_disagree() -> None:
     given_document = document("/v", "post", parameters=[parameter("p0", "query")])
     service = Service()
-    tool = tools(given_document, service.client)["call_it"]
 
     async def run() -> None:
-        await tool.fn({"p0": "x"}, Context(call_id="c1", idempotency_key="k1"))
+        async with Executor(tools(given_document, service.client)) as executor:
+            await executor.run(Call("call_it", {"p0": "x"}, "c1"))
 
     anyio.run(run)
     changed = service.received[0]._replace(target="/v1/v?p0=y")

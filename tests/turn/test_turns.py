@@ -1518,5 +1518,5 @@ def test_an_option_that_a_turn_does_not_have_is_refused_with_those_it_has() -> N
 
     assert str(raised.value) == (
         "A turn has no option 'principle'. Its options are answers, approver, claimant, deps, heard, id, "
-        "known, loaded, metadata, principal, run, said, tools."
+        "known, loaded, metadata, principal, records, run, said, tools."
     )
