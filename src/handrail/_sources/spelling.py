@@ -18,7 +18,9 @@ _CODE = re.compile(r"[a-z0-9]{12,}")
 _NUMBER = re.compile(r"\+?\d{7,}")
 _WORD = "[^\\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
 """A letter or digit, except in scripts without spaces: there, a digit beside it is a word."""
+_OTHER_DIGIT = re.compile(r"(?![0-9])\d")
 _LEAST_DIGITS = 6
+_MAX_CODE_CHARS = 80
 _LEAST_CHARS = 4
 _LEAST_WIDE_CHARS = 2
 
@@ -37,8 +39,8 @@ def spell_plainly(text: str) -> str:
     """Return a person's text with ASCII digits and straight apostrophes, as a value may have."""
     if text.isascii():
         return text
-    digits = (str(unicodedata.decimal(one)) if one.isdecimal() else one for one in text)
-    return "".join(digits).replace("\u2019", "'")
+    plain = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+    return plain.replace("\u2019", "'")
 
 
 def normalize_value(value: str) -> str:
@@ -92,6 +94,8 @@ def find_groups(value: str) -> re.Pattern[str] | None:
     Returns None for anything else. ``GB29 NWBK 6016 1331 9268 19`` and ``+49 (30) 123-4567`` are
     such. More digits before or after it make another code.
     """
+    if len(value) > _MAX_CODE_CHARS:
+        return None
     code = _GAPS.sub("", value)
     is_code = _CODE.fullmatch(code) and sum(map(str.isdigit, code)) >= _LEAST_DIGITS
     if not is_code and not _NUMBER.fullmatch(code):
