@@ -206,6 +206,24 @@ async def test_new_tools_of_a_known_server_wait_for_a_review_even_with_first_use
     assert text_of(extra).startswith("There is no tool 'mcp__raw__extra'.")
 
 
+async def test_what_only_programs_of_users_read_passes_unchanged() -> None:
+    sent = {"content": [{"type": "text", "text": "x"}], "_meta": {"a.example/r": {"b": [1]}}}
+    async with gateway([source(raw("adorned"))]) as (upstreams, made):
+        await upstreams.wait_tried(30)
+        async with client_of(made) as client:
+            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+            result = await client.call_tool("mcp__raw__odd", {"text": json.dumps(sent)})
+
+    echo = listed["mcp__raw__echo"].model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert {key: echo[key] for key in ("title", "icons", "_meta")} == {
+        "title": "Echo",
+        "icons": [{"src": "https://a.example/i.png", "mimeType": "image/png"}],
+        "_meta": {"ui": {"resourceUri": "ui://a/b"}, "a.example/x": [1]},
+    }
+    assert (text_of(result), result.meta) == ("x", {"a.example/r": {"b": [1]}})
+    assert listed["mcp__raw__get_it"].meta is None
+
+
 async def test_what_servers_say_and_lose_is_reported_as_theirs() -> None:
     async with gateway(sources("raw")) as (upstreams, made):
         await upstreams.wait_tried(30)
