@@ -318,6 +318,35 @@ async def test_a_persons_runs_are_erased_and_only_digests_stay(
     assert all(":" in text and "alice" not in text for _, text in notes)
 
 
+@pytest.mark.parametrize("way", ["erase", "delete"])
+async def test_a_deletion_waits_for_a_message_under_way_and_removes_it(
+    copy_postgres: Callable[[], str], way: str
+) -> None:
+    url = copy_postgres()
+    store = Conversations(url)
+    await store.append(await store.create("alice", "k"), [Prompt.of("Hello.")])
+    async with DurableRuns(url, {}) as runs:
+        acts: dict[str, Callable[[], Awaitable[object]]] = {
+            "erase": partial(runs.erase, "alice"),
+            "delete": partial(store.delete, "alice", "k"),
+        }
+        with closing(psycopg.connect(url)) as writer, closing(connect(url)) as watcher:
+            watcher.autocommit = True
+            writer.execute("UPDATE handrail_conversation SET entries = 2")
+            writer.execute(
+                "INSERT INTO handrail_message SELECT principal, conversation, 1, run, body "
+                "FROM handrail_message"
+            )
+            async with anyio.create_task_group() as group:
+                group.start_soon(acts[way])
+                waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                while not watcher.execute(waiting).fetchall():  # noqa: ASYNC110  of a server
+                    await anyio.sleep(0.01)
+                writer.commit()
+
+    assert count_rows(url) == {}
+
+
 def test_an_id_with_a_slash_is_refused(sqlite: str, ledger: Ledger) -> None:
     """Keys of calls begin with the id and a slash: a run `a/b` would look like a call of `a`."""
 

@@ -21,8 +21,9 @@ from handrail.cli._runs.stores import open_store
 def command(app: App, *, principal: str) -> None:
     """Delete all durable runs of a person or a service, with everything that belongs to them.
 
-    Runs that have not ended are cancelled first. For each run, a digest of its ID and the end of
-    its chain stay, so that an audit sees that it was erased.
+    Runs that have not ended are cancelled first. Conversations and files that web applications
+    keep for this person are deleted, too. For each run, a digest of its ID and the end of its chain
+    stay, so that an audit sees that it was erased.
 
     The name of someone who answered a request of another run stays in that run.
     """

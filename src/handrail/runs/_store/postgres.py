@@ -49,7 +49,8 @@ _CHECKS = 5
 _NAME = re.compile(r"(?<!:):(\w+)")
 """A value in a statement."""
 _TABLE = re.compile(r"\b(?:handrail_|dbos\.)\w+")
-_WRITES = re.compile(rf"(?:INSERT INTO|UPDATE|DELETE FROM) ({_TABLE.pattern})")
+_WRITES = re.compile(rf"(?:INSERT INTO|UPDATE) ({_TABLE.pattern})")
+"""What can be joined. A deletion waits for other transactions, and the next one must see them."""
 _READ_ONLY = "-c default_transaction_read_only=on -c statement_timeout=2000"
 
 
