@@ -220,16 +220,15 @@ async def run_task(code: str) -> tuple[list[list[tuple[Call, Result]]], Result, 
     async with Executor(Toolset(*TOOLS, program), hooks=[Hook(after=after)]) as executor:
         result = await executor.run(Call("run_program", {"code": code}))
     assert result.failure is None, result.text
-    return list(rounds.values()), result, tokens_of(program.spec.description)
+    ordered = [sorted(one, key=lambda ran: int(ran[0].id[1:])) for one in rounds.values()]
+    return ordered, result, tokens_of(program.spec.description)
 
 
-async def value() -> None:
+async def compute_value() -> dict[str, tuple[int, list[Spent]]]:
+    """Return the calls of each task, and what they cost in three ways; and the sums."""
     defined = sum(tokens_of([s.name, s.description, s.input_schema]) for s in TOOLS.specs)
     sums = [Spent(), Spent(), Spent()]
-    print(
-        f"{'task':31}{'calls':>6}"
-        + "".join(f"{name:>26}" for name in ("one at a time", "in parallel", "program"))
-    )
+    found = dict[str, tuple[int, list[Spent]]]()
     for name, code in TASKS.items():
         rounds, result, described = await run_task(code)
         each = [[tokens_of([c.name, c.args]) + tokens_of(r.text) for c, r in one] for one in rounds]
@@ -243,16 +242,33 @@ async def value() -> None:
             Spent(*(a + b for a, b in zip(x, y, strict=True)))
             for x, y in zip(sums, ways, strict=True)
         ]
-        show(name, sum(map(len, each)), ways)
-    show("sum", 0, sums)
+        found[name] = sum(map(len, each)), ways
+    return found | {"sum": (sum(calls for calls, _ in found.values()), sums)}
+
+
+WAYS = ("one at a time", "in parallel", "program")
+
+
+async def value() -> None:
+    """Print what tasks cost."""
+    print(f"{'task':31}{'calls':>6}" + "".join(f"{name:>26}" for name in WAYS))
+    found = await compute_value()
+    for name, (calls, ways) in found.items():
+        cells = "".join(f"{f'{w.requests}, {w.tokens:,.0f} [{w.cached:,.0f}]':>26}" for w in ways)
+        print(f"{name:31}{calls:>6}{cells}")
+    one, several, program = found["sum"][1]
     print(
-        f"tokens: {sums[0].tokens / sums[2].tokens:.1f} x and {sums[1].tokens / sums[2].tokens:.1f} x those of programs; with caching {sums[0].cached / sums[2].cached:.1f} x and {sums[1].cached / sums[2].cached:.1f} x"
+        f"tokens: {one.tokens / program.tokens:.1f} x and {several.tokens / program.tokens:.1f} x those of programs; with caching {one.cached / program.cached:.1f} x and {several.cached / program.cached:.1f} x"
     )
 
 
-def show(name: str, calls: int, ways: list[Spent]) -> None:
-    cells = "".join(f"{f'{w.requests}, {w.tokens:,.0f} [{w.cached:,.0f}]':>26}" for w in ways)
-    print(f"{name:31}{calls or '':>6}{cells}")
+def table() -> list[str]:
+    """Return the rows of the table on the page about programs."""
+    rows = [f"| task | calls | {' | '.join(WAYS)} |", "|---" * (2 + len(WAYS)) + "|"]
+    for name, (calls, ways) in anyio.run(compute_value).items():
+        cells = " | ".join(f"{w.requests}, {w.tokens:,.0f} [{w.cached:,.0f}]" for w in ways)
+        rows.append(f"| {name} | {calls} | {cells} |")
+    return rows
 
 
 HELD = {"inner": 2.8, "loop": 5.4, "gather": 3.0}
@@ -330,5 +346,8 @@ async def costs() -> None:
 
 
 if __name__ == "__main__":
+    if "--table" in sys.argv:
+        print("\n".join(table()))
+        sys.exit()
     anyio.run(value)
     anyio.run(costs)

@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -163,11 +164,13 @@ def short_home() -> Iterator[Handrail]:
         yield made(Path(folder))
 
 
-def play_tutorial(text: str, tiny: tiny_server.Tiny) -> list[tuple[Command, str]]:
-    """Run a tutorial with a model server; return each command with its output."""
+def play_tutorial(
+    text: str, tiny: tiny_server.Tiny, most: int | None = None
+) -> list[tuple[Command, str]]:
+    """Run a tutorial's first commands with a model server; return each with its output."""
     with short_home() as handrail:
         handrail.write(tiny_server.NAME, tiny_server.source())
-        return [*outcomes(text, handrail, env=tiny.env, tutorial=True, real=True)]
+        return [*islice(outcomes(text, handrail, env=tiny.env, tutorial=True, real=True), most)]
 
 
 def update(page: Path) -> None:

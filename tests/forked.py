@@ -195,7 +195,7 @@ def _server(*, traced: bool) -> Path:
 
 _UNUSED = (
     "handrail.adapters.",
-    "handrail.net.oidc",
+    "handrail.net._oidc",
     "handrail.net.sign_in",
     "handrail.runs._durable.",
     "handrail.runs._serving.",

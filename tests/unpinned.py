@@ -35,7 +35,7 @@ COMMANDS = {
     "anthropic": 'python -c \'from handrail.models import anthropic; anthropic("m", key="k")\'',
     "cli": "handrail doctor --help",
     "console-jwt": "python -c 'import handrail.console, jwt'",
-    "console-oidc": "python -c 'import handrail.net.oidc'",
+    "console-oidc": "python -c 'import handrail.net._oidc'",
     "google": 'python -c \'from handrail.models import gemini; gemini("m", key="k")\'',
     "openai": 'python -c \'from handrail.models import openai_chat; openai_chat("m", key="k")\'',
     "postgres": "python -c 'import psycopg, handrail.runs'",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from handrail._values.access import Access
 from handrail._values.approval import Edit
 from handrail._values.call import Call
-from handrail._values.decision import Allow, Decision, Deny
+from handrail._values.decision import Allow, Decision, Deny, Review
 from handrail._values.pending import Pending
 from handrail._values.result import FailureKind, Result
+
+if TYPE_CHECKING:
+    from handrail._labels.sources import ValueSource  # which few calls have
 
 __all__ = [
     "Answered",
@@ -23,6 +26,7 @@ __all__ = [
     "Lost",
     "Progressed",
     "Requested",
+    "Reviewed",
     "Started",
     "Stored",
     "ToolsChanged",
@@ -70,6 +74,8 @@ class Decided(_Fact):
     decision: Decision
     call: Call | None = None
     """The call as it was decided, if it differs from the requested one."""
+    sources: tuple[ValueSource, ...] = field(default=(), compare=False, repr=False)
+    """Who named its destinations, as the policy saw it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,16 @@ class Answered(_Fact):
     answer: Allow | Deny | Edit | Result
     asked_at: float = field(default=0.0, compare=False, repr=False)
     """When the request was made, perhaps by another process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed(_Fact):
+    """A second model gave its opinion on an approval request, before a person."""
+
+    at: float
+    pending_id: str
+    call_id: str
+    review: Review
 
 
 WaitReason: TypeAlias = Literal["resource", "slot", "queue", "rate"]
@@ -193,6 +209,7 @@ Event: TypeAlias = (
     | Decided
     | Asked
     | Answered
+    | Reviewed
     | Waiting
     | Started
     | CredentialUsed

@@ -5,8 +5,16 @@ from handrail._permissions.checked_call import CheckedCall, Policy
 from handrail._permissions.decide import Explains, Matched, Verdict
 from handrail._permissions.explanation import Explanation
 from handrail._permissions.verify import verify_call
+from handrail._turn.record import CallRecords
 from handrail._turn.replies import check_answers
-from handrail._values.approval import Answer, Approver, Edit, Ledger, MemoryLedger
+from handrail._values.approval import (
+    Answer,
+    Approver,
+    Edit,
+    Ledger,
+    MemoryLedger,
+    report_review,
+)
 from handrail._values.decision import (
     Allow,
     Approvers,
@@ -16,6 +24,7 @@ from handrail._values.decision import (
     Deny,
     Grade,
     Origin,
+    Review,
 )
 from handrail._values.errors import Suspended
 from handrail._values.pending import FileChange, Pending, PendingKind, Undoable
@@ -28,6 +37,7 @@ __all__ = [
     "Approver",
     "Approvers",
     "Ask",
+    "CallRecords",
     "CheckedCall",
     "CommandPart",
     "Decision",
@@ -45,11 +55,13 @@ __all__ = [
     "Pending",
     "PendingKind",
     "Policy",
+    "Review",
     "Suspended",
     "Undoable",
     "Verdict",
     "check_answers",
     "read_answer",
+    "report_review",
     "verify_call",
     "write_answer",
 ]

@@ -2,7 +2,7 @@
 
 from handrail._definition.tool import OwnValues
 from handrail._labels.sources import Destination, Own, OwnValue, Said, SourceKind, ValueSource
-from handrail._labels.text import describe_sources
+from handrail._labels.text import describe_sources, split_question
 from handrail._sources.heard import Heard, HeardCall
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "SourceKind",
     "ValueSource",
     "describe_sources",
+    "split_question",
 ]

@@ -172,6 +172,7 @@ class Recorded:
     """Records steps in memory. What is recorded is not done again."""
 
     claimant = "segment"
+    records = None
     hook = Hook()
 
     def __init__(self) -> None:

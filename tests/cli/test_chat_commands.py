@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +32,8 @@ async def model(request):
     if "mark" in said:
         args = {"file_path": "notes.txt", "old_string": "two", "new_string": "2 `"}
         return Reply((Text("I mark it."), Call("edit", args, "c1")), "calls")
+    if "big" in said:
+        return Reply((Text("Read."),), usage=Usage(input_tokens=190_000, output_tokens=5))
     if "job" in said:
         return Reply((Call("bash", {"command": "sleep 60", "background": True}, "c2"),), "calls")
     return Reply((Text(f"{len(request.messages)}: {said or 'Done.'}"),))
@@ -127,6 +133,34 @@ def test_a_conversation_is_compacted_by_its_model(chat: Chat, handrail: Handrail
     assert (chat.ends(), len(run.state().messages)) == (0, 8)
 
 
+def test_a_hook_is_told_before_a_conversation_is_summarized(handrail: Handrail) -> None:
+    noted = handrail.workspace / "noted"
+    program = f"import sys; print(sys.stdin.read(), file=open('{noted}', 'a'))"
+    command = json.dumps(f"{os.path.realpath(sys.executable)} -ISc {shlex.quote(program)}")
+    handrail.config.mkdir(parents=True)
+    (handrail.config / "config.toml").write_text(
+        f"[[hooks.PreCompact]]\nhooks = [{{ type = 'command', command = {command} }}]\n",
+        encoding="utf-8",
+    )
+    chat = Chat(handrail, "--without", "bash")
+    try:
+        for line in ("hello", "hello again", "/compact", "big", "and now"):
+            chat(line)
+        given = [json.loads(line) for line in noted.read_text(encoding="utf-8").splitlines()]
+        assert chat.ends() == 0
+    finally:
+        chat.pty.end()
+
+    assert [(one["hook_event_name"], one["trigger"]) for one in given] == [
+        ("PreCompact", "manual"),
+        ("PreCompact", "auto"),
+    ]
+    assert given[0].keys() == {
+        *("session_id", "cwd", "permission_mode", "hook_event_name"),
+        *("trigger", "custom_instructions"),
+    }
+
+
 def test_another_conversation_follows_and_the_first_can_be_resumed(
     chat: Chat, handrail: Handrail
 ) -> None:
@@ -135,16 +169,19 @@ def test_another_conversation_follows_and_the_first_can_be_resumed(
     chat("/mode plan")
     chat("/model model.py:other")
     cleared = chat("/clear")
+    back = chat("/resume last")
+    chat("/clear")
     second = chat("Who are you?")
     [first, _] = sorted(run.id for run in journal_runs(handrail))  # IDs begin with the time
     listed = chat("/resume")
     wrong = chat("/resume nothing")
-    resumed = chat(f"/resume {first}")
+    resumed = chat("/resume last")
     same = chat(f"/resume {first}")
 
     assert alone == ["no other runs in this folder"]
     assert cleared[0] == f"resume this chat with `handrail chat --resume {first}`"
     assert cleared[1] == "handrail 0.1.0  model.py:other  mode plan  8 tools  /help"
+    assert "  1: hello" in back
     assert second == ["  I am another."]
     assert listed == [
         f"{first}  now  done  hello",
@@ -178,9 +215,7 @@ def test_jobs_are_listed(handrail: Handrail) -> None:
         assert (none, chat.ends()) == (["no jobs: no command runs in the background"], 0)
     finally:
         chat.pty.end()
-    assert [re.sub(r"[\d.]+ s", "1 s", row) for row in some] == [
-        "  Job 1  sleep 60   1 s   “(no output)”"
-    ]
+    assert [re.sub(r"[\d.]+ s", "1 s", row) for row in some] == ["  Job 1  sleep 60   1 s"]
 
 
 REVIEW = """---

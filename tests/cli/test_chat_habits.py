@@ -362,7 +362,7 @@ def test_a_model_is_picked_by_some_letters_of_its_name(pane: Callable[..., Tmux]
     screen.types("/model")
     screen.shows("in use")
     screen.types("4o-mini", enter=False)
-    screen.shows("$0.15 in")
+    screen.shows("  ▸ openai:gpt-4o-mini  $0.15 in")
     screen.presses("Enter")
     screen.shows("edits · openai:gpt-4o-mini · ws")
 

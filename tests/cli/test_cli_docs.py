@@ -45,16 +45,26 @@ def test_every_command_prints_what_the_page_says(page: Path, handrail: Handrail)
             os.kill(int(worker.read_text(encoding="utf-8")), signal.SIGKILL)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)  # a model takes its time on a busy machine
-@pytest.mark.parametrize(
-    "page",
-    [TUTORIALS[0], *(pytest.param(page, marks=pytest.mark.soak) for page in TUTORIALS[1:])],
-    ids=lambda page: page.name,
-)
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.name)
 def test_every_step_of_a_tutorial_prints_what_the_page_says(page: Path, tiny: Tiny) -> None:
     text = page.read_text(encoding="utf-8")
 
     assert differences(text, play_tutorial(text, tiny)) == []
+
+
+@pytest.mark.timeout(600)
+def test_the_first_steps_of_a_tutorial_print_what_the_page_says(tiny: Tiny) -> None:
+    text = TUTORIALS[0].read_text(encoding="utf-8")
+    done = play_tutorial(text, tiny, most=3)
+
+    assert [command.line for command, _ in done] == [
+        "python race.py",
+        "python check.py",
+        "python ask.py",
+    ]
+    assert differences(text, done) == []
 
 
 def test_an_output_that_differs_is_found(handrail: Handrail) -> None:

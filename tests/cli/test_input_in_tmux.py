@@ -155,7 +155,14 @@ def resized(tmux: Open, seed: int, **env: str) -> tuple[list[str], int]:
     return re.findall(r"^  row (\d{3})", text, re.MULTILINE), text.count(f"{AT}Describe")
 
 
-@pytest.mark.parametrize("env", [{}, {"XTERM_VERSION": "XTerm(390)"}, {"TMUX": "x"}], ids=str)
+OTHER_TERMINALS = [{"XTERM_VERSION": "XTerm(390)"}, {"TMUX": "x"}]
+
+
+@pytest.mark.parametrize(
+    "env",
+    [{}, *(pytest.param(one, marks=pytest.mark.soak) for one in OTHER_TERMINALS)],
+    ids=str,
+)
 def test_no_row_is_lost_when_the_size_changes_in_the_middle_of_a_reply(
     tmux: Open, env: dict[str, str]
 ) -> None:

@@ -100,7 +100,7 @@ DRAWN = [
     "│ slept",
     "✗ no unknown tool #4",
     "I mark it.",
-    "✓ Edit notes.txt 1 line #5",
+    "✓ Edit notes.txt +1 -1 #5",
     "│ 1 one",
     "│ 2 - two",
     "│ 2 + two!",

@@ -353,7 +353,7 @@ SOAK = os.environ.get("HANDRAIL_PROFILE", "") == "soak"
 CRASHES = (
     [(point, passage) for point in WRITE_POINTS for passage in range(1, 30)]
     if SOAK
-    else [("write.begun", 2), ("write.made", 4), ("write.committed", 3)]
+    else [("write.made", 4)]
 )
 """The crash points and the passages at which a process is killed."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 import xml.etree.ElementTree as ET
@@ -15,6 +16,8 @@ from cli import pictures
 from cli.commands.test_runs import FIRST, keep
 from cli_harness import Handrail, made
 from cli_screens import Screen
+
+WIDTHS = [80, pytest.param(120, marks=pytest.mark.soak)]
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def screen(handrail: Handrail, width: int, *arguments: str) -> list[str]:
     return [line.replace(place, "/HANDRAIL".ljust(len(place), "X")) for line in lines]
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_doctor(handrail: Handrail, width: int) -> None:
     lines = screen(handrail, width, "doctor")
     shown = [re.sub(r"\d+(\.\d+)+|(?<=Landlock )\d+", "N", line) for line in lines]
@@ -60,7 +63,7 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "                          fix: choose one with `handrail init`, or pass",
                     "                          `--model PROVIDER:NAME`",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "43 checks: 0 failed, 1 warning; `--full` shows all",
+                    "44 checks: 0 failed, 1 warning; `--full` shows all",
                 ]
             ),
             120: snapshot(
@@ -78,14 +81,14 @@ def test_doctor(handrail: Handrail, width: int) -> None:
                     "                          or MODULE:NAME",
                     "                          fix: choose one with `handrail init`, or pass `--model PROVIDER:NAME`",
                     "ok    terminal            terminal on stdin, stdout, stderr, colors, utf-8",
-                    "43 checks: 0 failed, 1 warning; `--full` shows all",
+                    "44 checks: 0 failed, 1 warning; `--full` shows all",
                 ]
             ),
         }[width]
     )
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_tools_list(handrail: Handrail, width: int) -> None:
     shown = screen(handrail, width, "tools", "list")
 
@@ -129,7 +132,7 @@ def test_tools_list(handrail: Handrail, width: int) -> None:
     )
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_explain(handrail: Handrail, width: int) -> None:
     shown = screen(handrail, width, "explain", "bash", '{"command": "git status && rm -rf build"}')
     shown = shown[: shown.index("")]  # then, a rule to add
@@ -158,7 +161,7 @@ def test_explain(handrail: Handrail, width: int) -> None:
     )
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_runs_show(handrail: Handrail, width: int) -> None:
     keep(handrail, FIRST)
 
@@ -225,7 +228,7 @@ def test_runs_show(handrail: Handrail, width: int) -> None:
     )
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_runs_list(handrail: Handrail, width: int) -> None:
     keep(
         handrail, FIRST, prompt="Make the tests of the parser pass, and say what was wrong with it."
@@ -252,7 +255,7 @@ def test_runs_list(handrail: Handrail, width: int) -> None:
     )
 
 
-@pytest.mark.parametrize("width", [20, 40, 80, 120])
+@pytest.mark.parametrize("width", [20, *WIDTHS])
 def test_no_line_of_a_timeline_is_broken_by_the_terminal(handrail: Handrail, width: int) -> None:
     keep(handrail, FIRST, prompt="文件" * 80)
     ran = handrail("runs", "show", "last", env={"COLUMNS": str(width)})
@@ -286,7 +289,8 @@ def test_pictures_are_made_of_screens(tmp_path: Path) -> None:
 
 SVG = "http://www.w3.org/2000/svg"
 URL = "https://ci.example.org/42"
-TAKEN = ["question-80", "running", "runs-show", "resume-120"]
+SOAK = os.environ.get("HANDRAIL_PROFILE", "") == "soak"
+TAKEN = sorted(pictures.PICTURES) if SOAK else ["running"]
 """The pictures that the test takes anew."""
 SEEN = {
     "question-80": ["Edit src/parse.py, lines 7-8?", "/undo can undo it", "if row.cells:", "y yes"],

@@ -503,3 +503,19 @@ async def test_a_plan_is_carried_out_in_the_mode_that_the_person_chooses(tmp_pat
             ),
         }
     )
+
+
+async def test_a_program_can_call_the_tools_that_read_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x\n", encoding="utf-8")
+    code = "print((await glob(pattern='*')).splitlines()[0])\nprint(eval('write'))"
+    script = ScriptedModel(Call("run_program", {"code": code}, "c1"), "Done.")
+    plain = ScriptedModel("Done.")
+
+    result = await coding_agent(tmp_path, script, without=["bash"], programs=True).run("Go.")
+    await coding_agent(tmp_path, plain, without=["bash"]).run("Go.")
+
+    [results] = [one for one in result.state.messages if isinstance(one, ToolResults)]
+    assert "NameError: name 'write' is not defined" in results.results[0].text
+    assert "Printed before:\na.txt\n" in results.results[0].text
+    assert "run_program" in script.requests[0].tools
+    assert "run_program" not in plain.requests[0].tools

@@ -609,7 +609,7 @@ def test_without_authlib_the_error_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "handrail.net.sign_in", raising=False)
-    monkeypatch.delitem(sys.modules, "handrail.net.oidc", raising=False)
+    monkeypatch.delitem(sys.modules, "handrail.net._oidc", raising=False)
     monkeypatch.setitem(sys.modules, "authlib", None)
     monkeypatch.setitem(sys.modules, "authlib.oauth2.client", None)
     identity = OidcIdentity(issuer="https://sso.example", client_id=CLIENT)

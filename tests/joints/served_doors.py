@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -171,25 +172,30 @@ async def use_gateway(case: Case) -> Seen:
     """A gateway in front of a server with a socket between them. The gateway has the options.
 
     If the tool asks while it runs, or reads that it is approved, the server behind it has them,
-    and the gateway passes the question on.
+    and the gateway passes the question on. If it needs a credential, both have them, and the
+    gateway calls the server with that of the caller.
 
     The server behind it truncates nothing, as most servers do.
     """
     seen, reads = Seen(), tuple(tool.spec.name for tool in case.tools if tool.spec.effect is READ)
     asks = tuple(tool.spec.name for tool in case.tools if tool.spec.effect is not READ)
     async with AsyncExitStack() as stack:
-        is_behind = case.asks_inside or case.reads_approval
+        has_credentials = "credentials" in case.options
+        is_behind = case.asks_inside or case.reads_approval or has_credentials
         asks_behind = case.options if is_behind else {}
         whole = LongResults(max_result_chars=100_000)
         behind = Executor(Toolset(*case.tools), long_results=whole, **asks_behind)
         upstream = await stack.enter_async_context(behind)
         url = await stack.enter_async_context(over_http(upstream, given=_given(case)))
-        server = HttpServer(name="up", url=url, headers={"Authorization": "Bearer t-alice"})
+        personal = {"personal": "tracker"} if has_credentials else {}
+        headers = {"Authorization": "Bearer t-alice"}
+        server = HttpServer(name="up", url=url, headers=headers, **personal)
         effects = Effects(reads=reads, writes=asks)
         own = {name: _find_own for name in asks + reads if name == "list_colleagues"}
         offer = Offer(effects=effects, own=own)
         upstreams = Upstreams([McpSource(server, offer=offer)], defer_over=10_000)
-        front = replace(case, options={}) if is_behind else case
+        shared = case.options if has_credentials else {}
+        front = replace(case, options=shared) if is_behind else case
         made = _executor(front, upstreams.registry, policy=lambda _: Allow())
         executor = await stack.enter_async_context(made)
         await stack.enter_async_context(upstreams.connect(executor))
@@ -214,6 +220,7 @@ async def use_service(case: Case) -> Seen:
         long_results=LongResults(max_result_chars=100_000),
         policy=lambda call: Ask("May it?") if call.turn.metadata.get("approved") else Allow(),
         approvals=callback(lambda one: Deny("expired") if one.kind == "login" else Allow()),
+        credentials=lambda _name, context, _refused: str(context.metadata["token"]),
     )
 
     async def answer(request: httpx2.Request) -> httpx2.Response:
@@ -250,8 +257,9 @@ async def use_service(case: Case) -> Seen:
     async with service, httpx2.AsyncClient(**given_client, event_hooks=hooks) as client:
         timeout = min([one.spec.timeout for one in case.tools if one.spec.timeout], default=None)
         own = {one.spec.name: _find_own for one in case.tools if one.spec.name == "list_colleagues"}
+        claims = partial(_claims, has_token="credentials" in case.options)
         given_tools: dict[str, Any] = {"timeout": timeout, "own": own}
-        made = openapi_tools(document, client, credentials={"user": _claims}, **given_tools)
+        made = openapi_tools(document, client, credentials={"user": claims}, **given_tools)
         limits = CallLimits(retry=Retry(attempts=3, base=0.001, cap=0.001))
         options = {"limits": limits, **case.options}
         asking = {one.spec.name: one.spec.needs_approval for one in case.tools}
@@ -264,8 +272,10 @@ async def use_service(case: Case) -> Seen:
         return replace(seen, host=heard, yielded=streamed)
 
 
-def _claims(context: Context[Any]) -> str:
-    metadata = {**context.metadata, **({"approved": True} if context.is_approved else {})}
+async def _claims(context: Context[Any], *, has_token: bool) -> str:
+    approved = {"approved": True} if context.is_approved else {}
+    token = {"token": await context.credential("tracker")} if has_token else {}
+    metadata = {**context.metadata, **approved, **token}
     turn = {"principal": context.principal, "deps": context.deps, "metadata": metadata}
     return json.dumps(turn)
 

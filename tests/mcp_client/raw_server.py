@@ -45,6 +45,10 @@ TOOLS["typed"] = {
 }
 
 
+if "holds" in HABITS:
+    TOOLS["hold"] = {**TOOLS["echo"], "name": "hold"}
+
+
 def send(message: object) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
@@ -71,6 +75,10 @@ def call_tool(call: dict[str, Any]) -> None:  # noqa: C901, PLR0912, PLR0915  on
         os._exit(3)
     elif name == "wait":
         return
+    elif name == "hold":
+        while not os.path.exists(args["text"]):  # noqa: PTH110  it has no pathlib
+            time.sleep(0.02)
+        answer(call, text("held"))
     elif name == "mute":
         os.close(1)
         time.sleep(600)

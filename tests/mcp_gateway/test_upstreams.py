@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from handrail import READ, DuplicateName, Toolset, tool
 from handrail.mcp import HttpServer, Pins
-from handrail.mcp.gateway import UpstreamHealth, Upstreams
-from handrail.mcp.server import ServedResource
+from handrail.mcp.gateway import RulesByPrincipal, UpstreamHealth, Upstreams
+from handrail.mcp.server import ServedResource, make_server
+from handrail.policy import Rulebook
 from mcp_client.raw_server import TOOLS
 from mcp_client.stage import raw
 from mcp_gateway.gateways import (
@@ -133,6 +136,74 @@ async def test_no_server_takes_the_name_of_another_tool() -> None:
     assert (text_of(mine), text_of(other)) == ("own", "other")
     assert [name for name in listed if name.startswith("mcp__raw__")] == ["mcp__raw__echo"]
     assert "Two tools claim the name 'mcp__raw__echo'" in refused.problem
+
+
+async def test_servers_are_replaced_and_those_unchanged_stay_connected() -> None:
+    async with gateway(sources("kept", "gone")) as (upstreams, made):
+        await upstreams.wait_tried(30)
+        kept = [one.state for one in upstreams.health()]
+        async with client_of(made) as client:
+            before = text_of(await client.call_tool("mcp__kept__fork", {}))
+            await upstreams.replace(sources("kept", "new"))
+            await until(lambda: "mcp__new__echo" in made.tools)
+            listed = await names_of(client)
+            gone = await client.call_tool("mcp__gone__echo", {"text": "x"})
+        health = [(one.name, one.state) for one in upstreams.health()]
+        await upstreams.replace(sources("new"))
+        last = [one.name for one in upstreams.health()]
+
+    assert (kept, before.isdigit()) == (["open", "open"], True)
+    assert health == [("kept", "open"), ("new", "open")]
+    assert {name.split("__")[1] for name in listed if "__" in name} == {"kept", "new"}
+    assert text_of(gone).startswith("There is no tool 'mcp__gone__echo'.")
+    assert last == ["new"]
+    with pytest.raises(RuntimeError, match="inside of `connect`"):
+        await upstreams.replace(sources("new"))
+
+
+async def test_a_first_list_waits_and_names_the_servers_that_are_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("handrail.mcp._gateway.upstreams.FIRST_LIST_SECONDS", 2.0)
+    both = RulesByPrincipal(
+        Rulebook.from_toml(""),
+        {"bob": Rulebook.from_toml('[[rule]]\ndecide = "deny"\ntools = "mcp__silent__*"\n')},
+    )
+    given = [source(raw("silent", name="silent")), *sources("good")]
+    async with gateway(given, policy=both) as (upstreams, made):
+        options = {"rules_of": both.find, "wait_first": upstreams.wait_first}
+        lists = [
+            await client.list_tools()
+            for name in (None, "bob")
+            async for client in _clients(make_server(made, principal=name, **options))
+        ]
+
+    names = [{tool.name.split("__")[1] for tool in one.tools if "__" in tool.name} for one in lists]
+    assert names == [{"good"}, {"good"}]
+    assert [(one.meta or {}).get("handrail/missing") for one in lists] == [["silent"], None]
+
+
+async def _clients(server: Any) -> AsyncIterator[Client]:
+    async with Client(server, mode="legacy") as client:
+        yield client
+
+
+async def test_new_tools_of_a_known_server_wait_for_a_review_even_with_first_use(
+    tmp_path: Path,
+) -> None:
+    pins = Pins(tmp_path, first_use=True)
+    more = json.dumps([{**TOOLS["echo"], "name": "extra"}])
+    known_server = source(raw(), pins=pins)
+    async with gateway([known_server]) as (upstreams, made):
+        await upstreams.wait_tried(30)
+        async with client_of(made) as client:
+            await client.call_tool("mcp__raw__grow", {"text": more})
+            await until(lambda: [one.name for one in known_server.changes] == ["extra"])
+            extra = await client.call_tool("mcp__raw__extra", {"text": "x"})
+            known = await client.call_tool("mcp__raw__echo", {"text": "x"})
+
+    assert (extra.is_error, text_of(known)) == (True, "x")
+    assert text_of(extra).startswith("There is no tool 'mcp__raw__extra'.")
 
 
 async def test_what_servers_say_and_lose_is_reported_as_theirs() -> None:

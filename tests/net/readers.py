@@ -35,8 +35,8 @@ from handrail.mcp.server import http_app, make_server
 from handrail.messages import Prompt, Request
 from handrail.models import anthropic, gemini, openai_chat, openai_responses
 from handrail.net import Guard
+from handrail.net._oidc import LoginProof, OidcClient
 from handrail.net.forms import read_form
-from handrail.net.oidc import LoginProof, OidcClient
 from handrail.openapi import guarded_client, tools
 from handrail.tools import web_fetch
 from mcp_served.test_server_http import running

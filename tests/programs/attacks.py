@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import time
 from pathlib import Path
@@ -101,11 +102,46 @@ ATTACKS = {
     "many coroutines": "import asyncio\nasync def f():\n    return 1\nlen(await asyncio.gather(*[f() for n in range(10 ** 5)]))",
     "a large value": "'x' * 50_000_000",
     "a long source": "x = 1\n" * 60_000,
+    "a value that is many times in itself": "x = [1]\nfor n in range(40):\n    x = [x, x]\nx",
+    "a class that is many times in itself": "class A:\n    def __init__(self, x):\n        self.x = [x, x]\nx = A(1)\nfor n in range(40):\n    x = A(x)\nx",
+    "a key that is many times in itself": "x = (1,)\nfor n in range(40):\n    x = (x, x)\n{'a': {x: 1}}",
+    "a long text a thousand times": "x = 'a' * 10_000_000\n[x] * 1_000",
+    "an argument that is many times in itself": "x = [1]\nfor n in range(40):\n    x = [x, x]\nv = {'x': x}\nf = read\nawait f(**v)",
+    "a long text in an argument": "x = 'a' * 10_000_000\nf = read\nv = {'x': [x] * 1_000}\nawait f(**v)",
+    "long texts in many arguments": "import asyncio\nx = 'a' * 20_000_000\nawait asyncio.gather(*[read(x=x) for n in range(60)])",
+    "many arguments": "x = 'a' * 1_900_000\nfor n in range(60):\n    await read(x=x)",
+    "a long error": "raise ValueError('x' * 30_000_000)",
+    "deep brackets": "x = []\nfor n in range(10_000):\n    x = [x]\nx",
+    "an integer of many digits": "v = {'x': 10 ** 5_000}\nf = read\nawait f(**v)",
+    "a value of many digits": "10 ** 5_000",
+    "an integer of many digits in the code": "0x" + "f" * 50_000,
+    "what another program left": "eval('left_by_another')",
+    "a builtin of another program": "import json\nif json.dumps(1) != '1':\n    print('read')\nelse:\n    raise ValueError('clean')",
+    "operators without end": "-" * 90_000 + "1",
+    "attributes without end": "x" + ".a" * 40_000,
+    "additions without end": "1" + "+1" * 45_000,
+    "names without end": "n = 0\nwhile True:\n    try:\n        eval('nothing')\n    except NameError:\n        n += 1",
     "sleep": "import time\ntime.sleep(10 ** 6)",
 }
+SLOW = {
+    "types without end": "def f(x):\n    return [x, x]\n" + "f(" * 60 + "1" + ")" * 60,
+}
+"""Those that end only when the type check is stopped."""
+LEFT = """
+left_by_another = "the-secret-of-the-host"
+import json
+try:
+    json.dumps = lambda _: left_by_another
+except Exception:
+    pass
+"""
+"""Runs before all others."""
+MAX_BYTES = 1_000_000_000
+"""Of memory that this process used at most."""
 HARMLESS = (
     "a forged result",
     "a forged note",
+    "a class that is many times in itself",
     "terminal escapes",
     "a function with a tool's name",
     "a tool under another name",
@@ -143,7 +179,8 @@ async def attack() -> dict[str, tuple[str, bool, float]]:
     tools = Toolset(read, forbidden, hidden, program_tool([read, forbidden], limits=limits))
     found = {}
     async with Executor(tools, policy=policy) as executor:
-        for name, code in ATTACKS.items():
+        await executor.run(Call("run_program", {"code": LEFT}))
+        for name, code in (ATTACKS | (SLOW if "slow" in sys.argv else {})).items():
             began = time.perf_counter()
             result = await executor.run(Call("run_program", {"code": code}))
             seconds = time.perf_counter() - began
@@ -157,5 +194,7 @@ async def attack() -> dict[str, tuple[str, bool, float]]:
 if __name__ == "__main__":
     os.environ["HANDRAIL_SECRET"] = SECRET
     found = anyio.run(attack)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    assert most < MAX_BYTES, f"{most:,} bytes"
     assert not Path("/tmp/handrail-attack").exists()  # noqa: S108  what they would write
     json.dump(found, sys.stdout)

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from agent.stage import Recorded, kinds
-from handrail import Call, Executor, Hook, Toolset, tool
+from handrail import Call, Context, Effect, Executor, Hook, Retry, Toolset, Transient, tool
 from handrail.agent import Agent, Limits, Run, RunState, task_tool
 from handrail.messages import Reply, ToolResults
 from handrail.runs import RunRecord, RunStore, open_runs
@@ -96,6 +96,25 @@ async def test_without_a_recorder_their_results_are_lost(store: RunStore) -> Non
     done = await agent.resume(record.state())
 
     assert (kinds(done.state.messages), shop.paid) == (["unknown", "unknown"], [1, 2])
+
+
+async def test_a_record_outlives_an_attempt_but_no_process_unless_the_run_is_recorded() -> None:
+    seen = list[tuple[str, bool]]()
+
+    @tool(effect=Effect.READ, retry=Retry(attempts=2, base=0))
+    async def build(context: Context) -> str:
+        """Build."""
+        seen.append((context.record, await context.store_record("job 1")))
+        if len(seen) == 1:
+            raise Transient("Again.")
+        return "done"
+
+    async with Executor(Toolset(build)) as executor:
+        assert (await executor.run(Call("build", {}, "c1"))).text == "done"
+        assert (await executor.run(Call("build", {}, "c2"))).text == "done"
+
+    assert seen == [("", False), ("job 1", False), ("", False)]
+    assert not await Context(call_id="c", idempotency_key="k").store_record("text")
 
 
 @pytest.mark.parametrize("way", WAYS)

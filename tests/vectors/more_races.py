@@ -23,7 +23,7 @@ from console.visits import ASKED, BEHIND_A_PROXY, make_pending, park, read_page,
 from handrail.console import Console
 from handrail.console._request import to_path
 from handrail.console._store import Store
-from handrail.net.oidc import OidcClient, OidcError
+from handrail.net._oidc import OidcClient, OidcError
 from handrail.runs import open_runs
 from vectors.stage import Check
 

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import (
-    AsyncIterable,
-    Callable,
-    Coroutine,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
@@ -40,7 +33,7 @@ from handrail._execution.view import View
 from handrail._permissions.checked_call import Policy
 from handrail._turn.event_feed import EventFeed
 from handrail._turn.owner import stop_and_wait
-from handrail._turn.record import EMPTY, make_options
+from handrail._turn.record import EMPTY, CallRecords, make_options
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer, Approver, Ledger
 from handrail._values.call import Call
@@ -219,8 +212,10 @@ class Executor:
         metadata: Mapping[str, Json] = EMPTY,
         tools: Toolset | None = None,
         approver: Approver | None = None,
+        credentials: FindCredential | None = None,
         known: Mapping[str, Result] = EMPTY,
         claimant: str | None = None,
+        records: CallRecords | None = None,
         loaded: Iterable[str] = (),
         answers: Mapping[str, Answer] = EMPTY,
         said: Iterable[str] | None = None,
@@ -237,8 +232,10 @@ class Executor:
         metadata: Mapping[str, Json] = EMPTY,
         tools: Toolset | None = None,
         approver: Approver | None = None,
+        credentials: FindCredential | None = None,
         known: Mapping[str, Result] = EMPTY,
         claimant: str | None = None,
+        records: CallRecords | None = None,
         loaded: Iterable[str] = (),
         answers: Mapping[str, Answer] = EMPTY,
         said: Iterable[str] | None = None,
@@ -264,8 +261,10 @@ class Executor:
             metadata: More facts for hooks, policies and tools.
             tools: The tools the model was sent. Default: the current ones.
             approver: This turn's approver, in place of the executor's.
+            credentials: Finds credentials, if the executor has no ``credentials``.
             known: Results recorded before a restart, by call id.
             claimant: Who uses approvals. For a durable engine, the id of its execution.
+            records: Stores texts for calls that a restart interrupts.
             loaded: The deferred tools that ``handrail.messages.find_loaded_tools`` has found.
             answers: Answers to calls tools of pending calls have made, by ``Pending.id``.
             said: What people wrote since the run's last turn, for ``CheckedCall.sources``.

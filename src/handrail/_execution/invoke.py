@@ -214,7 +214,8 @@ class _Asker(NamedTuple):
 
     async def find_credential(self, name: str, context: Context[Any], refused: str, /) -> str:
         """Return the principal's credential for a service."""
-        secret = await find_credential(self.world.credentials, name, context, refused)
+        find = self.world.credentials or self.running.record.turn.options.credentials
+        secret = await find_credential(find, name, context, refused)
         used = self.running.record, CredentialUsed, context.call_id, name, context.principal
         self.world.listeners.emit(*used)
         return secret
@@ -241,10 +242,17 @@ class _Asker(NamedTuple):
 
     def find_asked(self, name: str, /) -> Mapping[str, Json] | None:
         """Return a question's arguments from before the tool began again."""
-        record = self.running.record
-        if record.inner_calls is None and record.answered is None:
-            return None
-        return self.inner.find_args(name)
+        return self.inner.find_args(name) if self.running.record.may_repeat else None
+
+    def find_record(self) -> str:
+        """Return the text that the tool stored before it began again."""
+        return self.inner.kept if self.running.record.may_repeat else ""
+
+    async def store_record(self, text: str, /) -> bool:
+        """Store what the tool needs if it begins again: see ``Context.store_record``."""
+        self.inner.kept = text
+        records = self.running.record.turn.options.records
+        return records is not None and await records.store(self.running.checked.key, text)
 
     @property
     def has_begun(self) -> bool:

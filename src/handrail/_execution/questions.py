@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -20,6 +21,7 @@ from handrail._permissions.checked_call import CheckedCall, shown_sources
 from handrail._permissions.decide import denial_text, version
 from handrail._permissions.grade import grade_pending
 from handrail._permissions.preview import has_preview, preview_call
+from handrail._permissions.review import describe_ask
 from handrail._support.loop import Expired, complete, in_context, must_pass
 from handrail._turn.event_feed import Listeners
 from handrail._turn.turn import Turn
@@ -28,7 +30,7 @@ from handrail._values.approval import (
     Answer,
     Approver,
     Edit,
-    ask,
+    ask_reviewed,
     describe_edit,
     valid_answer,
 )
@@ -37,7 +39,7 @@ from handrail._values.decision import ANYONE, Allow, Ask, Decision, Deny, SignIn
 from handrail._values.fingerprint import fingerprint
 from handrail._values.pending import Pending, find_kind
 from handrail._values.result import FailureKind, Result
-from handrail.events import Answered, Asked, Decided
+from handrail.events import Answered, Asked, Decided, Reviewed
 
 log = logging.getLogger("handrail")
 MAX_ROUNDS = 10
@@ -84,20 +86,16 @@ class Questions:
             effect=checked.spec.effect,
             accesses=checked.accesses,
             kind=find_kind(decision),
-            question=ask.question if ask is not None else "",
             fingerprint=self._fingerprint(running),
             asked_at=now,
             expires_at=now + self.approvals.timeout,
             origin=decision.origin if decision is not None else None,
-            once=ask is not None and ask.once,
             after=after,
             principal=record.turn.principal,
-            parts=ask.parts if ask is not None else (),
-            approvers=ask.approvers if ask is not None else ANYONE,
             notes=(*running.notes, *checked.parsed.repairs),
             approves=running.is_approved or not isinstance(decision, SignIn),
             added=running.added,
-            sources=shown_sources(checked) if ask is not None else (),
+            **describe_ask(checked, ask),
             **running.record.shown_with,
         )
         return pending if ask is None else grade_pending(pending)
@@ -149,8 +147,8 @@ class Questions:
                 return outcome
             checked, again = running.checked, running.checked.decision
             if isinstance(answer, Edit) or isinstance(again, Ask):
-                call = checked.call
-                self._emit(record, Decided, call.id, checked.accesses, again, call)
+                call, about = checked.call, shown_sources(checked)
+                self._emit(record, Decided, call.id, checked.accesses, again, call, about)
             record.round += 1
             if not isinstance(again, Ask):
                 return None
@@ -176,7 +174,8 @@ class Questions:
         if pending.approvers != ANYONE:
             return pending  # an approver does not say who it is
         try:
-            asking = in_context(ask(approver, pending), record.own_context())
+            report = partial(self._emit, record, Reviewed, pending.id, pending.call.id)
+            asking = in_context(ask_reviewed(approver, pending, report), record.own_context())
             returned = await complete(asking, self.approvals.timeout, record.may_wait)
             answer = valid_answer(pending, returned)
         except Expired:

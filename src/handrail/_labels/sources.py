@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 SourceKind: TypeAlias = Literal["person", "own", "read", "nowhere"]
@@ -108,6 +108,30 @@ class ValueSource:
     """What the call does to the resource: ``read``, ``write`` or ``destroy``; empty for others."""
     title: str = ""
     """What the value is called where it was read, such as an event's title."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data, without empty fields."""
+        kept = {name: value for name, value in asdict(self).items() if value not in ("", False)}
+        return {"value": self.value, "name": self.name, **kept}
+
+    @classmethod
+    def from_dict(cls, value: Any) -> ValueSource:
+        """Read what ``to_dict`` returned. Raises ValueError for anything else."""
+        needed, fields = {"value", "name", "kind"}, cls.__dataclass_fields__
+        if not isinstance(value, dict) or not needed <= value.keys() <= fields.keys():
+            raise ValueError(f"{value!r} is not a source")
+        texts = [item for name, item in value.items() if name != "is_link"]
+        is_link = value.get("is_link", False)
+        if not all(isinstance(one, str) for one in texts) or not isinstance(is_link, bool):
+            raise ValueError(f"{value!r} is not a source")
+        if value["kind"] not in SOURCE_KINDS:
+            raise ValueError(f"{value['kind']!r} is not a kind of source")
+        return cls(**value)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a person or your own systems named it."""
+        return self.kind in ("person", "own")
 
     def is_at_most(self, kind: SourceKind) -> bool:
         """Return whether the value's source is this kind, or a less reliable one."""

@@ -26,17 +26,29 @@ def describe_request(
     headline: str, question: str, tool: str, sources: Iterable[ValueSource]
 ) -> str:
     """Return what to ask a person: the act, then one line for each source."""
-    asked, *more = (question or f"Allow `{tool}`?").splitlines()
+    about = list(sources)
+    asked, *more = split_question(question or f"Allow `{tool}`?", about).split("\n")
     act = headline or asked
     act = act if act.endswith((*_ENDS, ")")) else f"{act}?"
-    lines = [line for line in describe_sources(sources) if line not in more]
-    return "\n".join((act, *more, *lines))
+    return "\n".join((act, *more, *describe_sources(about)))
 
 
-def describe_sources(sources: Iterable[ValueSource]) -> list[str]:
-    """Return one line for each group of values the person did not name."""
-    every = list(sources)
-    lines = [_describe_group(group) for group in _group(every)]
+def split_question(question: str, sources: Iterable[ValueSource]) -> str:
+    """Return a question without the lines of ``describe_sources``, if all lines are its."""
+    asked, *more = question.split("\n")
+    return asked if more and set(more) <= set(describe_sources(sources)) else question
+
+
+def describe_sources(
+    sources: Iterable[ValueSource], about: Iterable[ValueSource] | None = None
+) -> list[str]:
+    """Return one line for each group of values the person did not name.
+
+    With ``about``, only for groups with one of these.
+    """
+    every, asked = list(sources), None if about is None else list(about)
+    groups = [one for one in _group(every) if asked is None or any(of in asked for of in one)]
+    lines = [_describe_group(group) for group in groups]
     named = [source.value for source in every if source.kind == "person" and not source.is_link]
     return [f"You named {_join(named)}.", *lines] if lines and named else lines
 
@@ -119,7 +131,8 @@ def _mark(quote: str, value: str) -> str:
 
 
 def clip(text: str, most: int = _MAX_SHOWN_CHARS) -> str:
-    """Return text with at most this many characters."""
+    """Return text on one line, with at most this many characters."""
+    text = " ".join(text.split())
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

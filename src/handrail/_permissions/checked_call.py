@@ -112,6 +112,15 @@ class CheckedCall(NamedTuple):
         known = heard.recorded.get(self.key, ()) if heard is not None and heard.recorded else ()
         return find_sources(heard, self.parsed.text, self.accesses, marked=marked, known=known)
 
+    def find_sources(self, *, in_workspace: bool) -> tuple[ValueSource, ...]:
+        """Return ``sources``; in a workspace, without its own files and links written there."""
+        sources = self.sources
+        if not sources or not in_workspace:
+            return sources
+        from handrail._sources.of_call import drop_workspace_files
+
+        return drop_workspace_files(sources, self.accesses)
+
     @property
     def after(self) -> Mapping[str, str]:
         """The first calls in the run that read text from strangers or something private.
@@ -178,6 +187,8 @@ def with_decision(checked: CheckedCall, decision: Decision) -> CheckedCall:
     return made
 
 
-def shown_sources(checked: CheckedCall) -> tuple[ValueSource, ...]:
+def shown_sources(checked: CheckedCall, *, in_workspace: bool = False) -> tuple[ValueSource, ...]:
     """Return the sources to show people: none if the application passes no one's words."""
-    return () if checked.turn.options.heard is None else checked.sources
+    if checked.turn.options.heard is None:
+        return ()
+    return checked.find_sources(in_workspace=in_workspace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from handrail._permissions.checked_call import CheckedCall, Policy
@@ -57,6 +57,8 @@ def decide(policy: Policy | None, checked: CheckedCall) -> Decision:
     if checked.spec.needs_approval and type(decision) is Allow:
         question = f"Allow `{checked.name}`? It always needs approval."
         return Ask(question, decision.origin, once=True)
+    if checked.spec.needs_approval and isinstance(decision, Ask) and decision.review:
+        return replace(decision, review=False)
     return decision
 
 
@@ -128,4 +130,8 @@ class Stricter:
     def __call__(self, checked: CheckedCall) -> Decision:
         """Return the stricter decision about a call."""
         decisions = [_decide(policy, checked) for policy in self._policies]
-        return max(decisions, key=lambda decision: _DECISIONS.index(type(decision)))
+        strictest = max(decisions, key=lambda decision: _DECISIONS.index(type(decision)))
+        if isinstance(strictest, Ask) and strictest.review:
+            asks = [one for one in decisions if isinstance(one, Ask)]
+            return replace(strictest, review=all(one.review for one in asks))
+        return strictest

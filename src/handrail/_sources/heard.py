@@ -116,6 +116,7 @@ class Heard:
 
     Args:
         said: What people wrote.
+        system: What the developer wrote. It names values as well.
         outer: What the outer run has heard, for a sub-agent.
         follows_turns: Whether an executor adds its turns' calls. Otherwise, you do.
         max_chars: How much of the results to remember. The oldest are forgotten: calls with
@@ -126,6 +127,7 @@ class Heard:
         self,
         said: Iterable[str] = (),
         *,
+        system: str = "",
         outer: Heard | None = None,
         follows_turns: bool = True,
         max_chars: int | None = None,
@@ -144,7 +146,13 @@ class Heard:
         """How many results were searched for each value, in vain."""
         self._raw: list[str] = []
         self._feeds: list[Feed] = []
-        self.say(*said)
+        self._system = system
+        self.say(system, *said)
+
+    @property
+    def words(self) -> list[str]:
+        """The texts from people, unchanged."""
+        return [text for text in self._raw if text != self._system]
 
     def say(self, *texts: str) -> None:
         """Add what a person wrote."""

@@ -9,8 +9,10 @@ from handrail._labels.sources import ValueSource
 from handrail._sources.heard import Heard
 from handrail._sources.lookup import find_source
 from handrail._sources.wanted import find_wanted
-from handrail._values.access import Access
+from handrail._values.access import EVERYTHING, Access
 from handrail._values.effect import READ
+
+_FILE = "file:"
 
 
 def find_sources(
@@ -38,3 +40,20 @@ def find_sources(
     heard.catch_up()
     before = {source.value: source for source in known}
     return tuple([before.get(one.value) or find_source(heard, one) for one in wanted])
+
+
+def drop_workspace_files(
+    sources: Iterable[ValueSource], accesses: Iterable[Access]
+) -> tuple[ValueSource, ...]:
+    """Return sources without a workspace's own files, and the links in texts written there."""
+    written = [access.resource for access in accesses if access.verb > READ]
+    paths = [name.removeprefix(_FILE) for name in written if name.startswith(_FILE)]
+    inside = len(paths) == len(written) and not any(map(_is_outside, paths))
+    is_command = EVERYTHING in written
+    kept = [one for one in sources if one.name != "file" or _is_outside(one.value)]
+    return tuple([one for one in kept if not (one.is_link and (inside or is_command))])
+
+
+def _is_outside(path: str) -> bool:
+    """Return whether a path may lead outside the workspace."""
+    return path.startswith(("/", "~")) or ".." in path.split("/")

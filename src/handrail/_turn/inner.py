@@ -53,7 +53,9 @@ class InnerCalls:
         waiting = None if outer.answered is None else outer.answered[0]
         self._turns = {} if waiting is None else read_record(waiting)
         self.kept = "" if waiting is None else read_kept(waiting)
-        """What the tool kept when it left its call pending."""
+        """What the tool stored before it began again, or when it left its call pending."""
+        if not self.kept and turn.options.records is not None:
+            self.kept = turn.options.records.find(key)
         self._requests: tuple[Pending, ...] = ()
         self._heard: Any = None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 import anyio
@@ -60,6 +60,12 @@ class Record:
         """Whether the tool was called."""
         return self.attempts > 0
 
+    @property
+    def may_repeat(self) -> bool:
+        """Whether its tool may have run before, so that there may be something to continue from."""
+        is_new = self.inner_calls is None and self.answered is None
+        return not is_new or self.turn.options.records is not None
+
     def is_answer_to(self, key: str) -> bool:
         """Return whether it resumes the pending call with this key."""
         return self.answered is not None and self.answered[0].key == key
@@ -98,6 +104,18 @@ class Record:
                 self.done.set()
 
 
+class CallRecords(Protocol):
+    """Stores texts for calls that a restart interrupts. For durable engines."""
+
+    def find(self, key: str, /) -> str:
+        """Return what the call with this key stored before the restart, or ""."""
+        ...
+
+    async def store(self, key: str, text: str, /) -> bool:
+        """Store a running call's text; its last one counts. Returns False if it was not stored."""
+        ...
+
+
 class TurnOptions(NamedTuple):
     """Options for ``Executor.turn``."""
 
@@ -105,8 +123,11 @@ class TurnOptions(NamedTuple):
     deps: Any = None
     metadata: Mapping[str, Json] = EMPTY
     approver: Approver | None = None
+    credentials: Any = None
+    """Finds credentials, if the executor does not."""
     known: Mapping[str, Result] = EMPTY
     claimant: str | None = None
+    records: CallRecords | None = None
     loaded: frozenset[str] = frozenset()
     answers: Mapping[str, Answer] = EMPTY
     outer: Any = None

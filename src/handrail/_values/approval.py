@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, Protocol, TypeAlias, cast
 
 from handrail._values.call import Args, Call
-from handrail._values.decision import Allow, AnswerFacts, Deny
+from handrail._values.decision import Allow, AnswerFacts, Deny, Review
 from handrail._values.pending import Pending
 from handrail._values.result import Result
 from handrail._values.strict_json import clip, format_value
@@ -32,6 +33,24 @@ Answer: TypeAlias = Allow | Deny | Edit | Result
 """Approve the call, deny it, replace its arguments (which are decided again), or its result."""
 Approver: TypeAlias = Callable[[Pending], Awaitable[Answer | Pending]]
 """Answers an approval request, or returns the request to answer it later."""
+
+
+_REPORT: ContextVar[Callable[[Review], None]] = ContextVar("handrail review")
+
+
+def report_review(review: Review) -> None:
+    """Record what a second model says about the request an approver is answering."""
+    report = _REPORT.get(None)
+    if report is not None:
+        report(review)
+
+
+async def ask_reviewed(
+    approver: Callable[[Pending], object], pending: Pending, report: Callable[[Review], None]
+) -> object:
+    """Pass a request to an approver, which can report reviews."""
+    _REPORT.set(report)
+    return await ask(approver, pending)
 
 
 async def ask(approver: Callable[[Pending], object], pending: Pending) -> object:

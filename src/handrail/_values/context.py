@@ -102,6 +102,14 @@ class Asks(Protocol):
         """Return a question's arguments from before the tool began again."""
         ...
 
+    def find_record(self) -> str:
+        """Return the text that the tool stored before it began again."""
+        ...
+
+    async def store_record(self, record: str, /) -> bool:
+        """Store what the tool needs if it begins again."""
+        ...
+
     @property
     def has_begun(self) -> bool:
         """Whether the call has made calls in another process."""
@@ -245,8 +253,17 @@ class Context(Generic[D]):
 
     @property
     def record(self) -> str:
-        """The text from ``suspend``, from before the tool began again; else empty."""
-        return "" if self._call is None else self._call.inner.kept
+        """The last text from ``suspend`` or ``store_record``, if the tool begins again."""
+        return "" if self._call is None else self._call.find_record()
+
+    async def store_record(self, record: str) -> bool:
+        """Store text for ``record``, such as the id of a job that another service runs.
+
+        If this process ends, the tool of a durable run begins again in another one, and reads it.
+        Without a stored text, it would not run again: the call may have taken effect. Returns
+        whether the text outlives this process.
+        """
+        return self._call is not None and await self._call.store_record(record)
 
     @property
     def answers(self) -> Mapping[str, Answer]:

@@ -110,11 +110,26 @@ class Ask:
     approvers: Approvers = field(default=ANYONE, repr=False)
     """Who may answer."""
     review: bool = field(default=False, repr=False)
-    """Whether a second model may answer: see ``approvals.reviewed_by``."""
+    """Whether a second model may allow it: see ``approvals.reviewed_by``."""
+    in_workspace: bool = field(default=False, compare=False, repr=False)
+    """Whether the files of a workspace are material, no matter who named them."""
 
     def __post_init__(self) -> None:
         if not self.question:
             raise ValueError("Ask(question=''): must not be empty.")
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A second model's opinion on an approval request."""
+
+    verdict: Literal["allow", "ask"]
+    """``ask`` if a person must answer: it says so, or its answer cannot be used."""
+    reason: str = ""
+    model: str = ""
+    """The model's name."""
+    seconds: float = field(default=0.0, compare=False)
+    """How long it took."""
 
 
 @dataclass(frozen=True, slots=True)

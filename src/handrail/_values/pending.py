@@ -127,6 +127,10 @@ class Pending:
     """Its tool's calls and their results, as JSON text. They do not run again."""
     sources: tuple[ValueSource, ...] = ()
     """Who named the destinations of the call, and the links in its texts."""
+    review: bool = False
+    """Whether a second model may allow it: see ``approvals.reviewed_by``."""
+    said: tuple[str, ...] = ()
+    """What people wrote in the run, newest last, if a second model may allow it."""
 
     def __post_init__(self) -> None:
         if self.added != self.accesses[len(self.accesses) - len(self.added) :]:
@@ -236,7 +240,8 @@ def write_pending(pending: Pending) -> dict[str, Any]:
         **({"added": _write_accesses(pending.added)} if pending.added else {}),
         **({"inner": [write_pending(one) for one in pending.inner]} if pending.inner else {}),
         **({"record": pending.record} if pending.record else {}),
-        **({"sources": [_write_source(one) for one in pending.sources]} if pending.sources else {}),
+        **({"sources": [one.to_dict() for one in pending.sources]} if pending.sources else {}),
+        **({"review": True, "said": list(pending.said)} if pending.review else {}),
     }
 
 
@@ -276,6 +281,8 @@ def read_pending(value: object) -> Pending:
         inner=tuple(read_pending(one) for one in saved.items("inner")),
         record=saved.text("record"),
         sources=tuple(_read_source(one) for one in saved.items("sources")),
+        review=saved.get("review", bool),
+        said=saved.texts("said"),
     )
 
 
@@ -301,6 +308,8 @@ _OMITTED: Mapping[str, Any] = {
     "inner": [],
     "record": "",
     "sources": [],
+    "review": False,
+    "said": [],
 }
 """Fields omitted if they have these values."""
 
@@ -376,24 +385,7 @@ def _read_origin(value: object) -> Origin | None:
     return Origin(saved.text("rule"), file, line, kind, saved.text("digest"))
 
 
-def _write_source(source: ValueSource) -> dict[str, Any]:
-    """Return a source as plain data, without empty fields."""
-    kept = {name: value for name, value in asdict(source).items() if value not in ("", False)}
-    return {"value": source.value, "name": source.name, **kept}
+def _read_source(value: object) -> ValueSource:
+    from handrail._labels.sources import ValueSource
 
-
-def _read_source(value: Any) -> ValueSource:
-    """Return a source from plain data. Raises ValueError for any other shape."""
-    from handrail._labels.sources import SOURCE_KINDS, ValueSource
-
-    fields = ValueSource.__dataclass_fields__
-    texts = [name for name in fields if name not in ("kind", "is_link")]
-    given = (
-        {**dict.fromkeys(texts[2:], ""), "is_link": False, **value} if is_object(value) else value
-    )
-    saved = Fields(given, fields)
-    kind: Any = saved.text("kind")
-    if kind not in SOURCE_KINDS:
-        raise ValueError(f"{kind!r} is not a kind of source")
-    about = {name: saved.text(name) for name in texts}
-    return ValueSource(**about, kind=kind, is_link=saved.get("is_link", bool))
+    return ValueSource.from_dict(value)

@@ -1,10 +1,11 @@
 """Approvals: answer approval requests at a terminal, with your own function, or days later.
 
 ``terminal`` prompts a person, and needs the extra ``handrail[terminal]``. So does
-``ask_at_terminal``, for a model's questions. ``callback`` calls your function. ``defer`` leaves
-every request pending. ``sign_pending`` and ``verify_pending`` move a pending call between
-processes. ``FileLedger`` records used approvals, to make each work only once. ``render_request``
-and ``make_printable`` make untrusted text safe to show in your own UI.
+``ask_at_terminal``, for a model's questions. ``callback`` calls your function. ``reviewed_by`` lets
+a second model allow calls, where a rule permits it. ``defer`` leaves every request pending.
+``sign_pending`` and ``verify_pending`` move a pending call between processes. ``FileLedger``
+records used approvals, to make each work only once. ``render_request`` and ``make_printable`` make
+untrusted text safe to show in your own UI.
 """
 
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         summarize_request,
     )
     from handrail.approvals._remember import Proposal, Remembers, Scope
+    from handrail.approvals._review.reviewer import Reviewer, reviewed_by
     from handrail.approvals._rows import diff_rows, name_grade
     from handrail.approvals._signing import Tampered, sign_pending, verify_pending
     from handrail.approvals._terminal import ask_at_terminal, terminal
@@ -36,6 +38,7 @@ else:
         "_prompt": "RenderedRequest render_request",
         "_question": "RequestSummary describe_changes measure_changes summarize_request",
         "_remember": "Proposal Remembers Scope",
+        "_review.reviewer": "Reviewer reviewed_by",
         "_rows": "diff_rows name_grade",
         "_signing": "Tampered sign_pending verify_pending",
         "_terminal": "ask_at_terminal terminal",
@@ -54,6 +57,7 @@ __all__ = [
     "RenderedLine",
     "RenderedRequest",
     "RequestSummary",
+    "Reviewer",
     "Scope",
     "Tampered",
     "TerminalAnswer",
@@ -67,6 +71,7 @@ __all__ = [
     "name_grade",
     "read_form",
     "render_request",
+    "reviewed_by",
     "sign_pending",
     "summarize_request",
     "terminal",

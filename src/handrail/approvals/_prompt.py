@@ -28,6 +28,7 @@ from handrail.approvals._display import (
 from handrail.approvals._form import read_form
 from handrail.approvals._preview import diff_lines, expand_patterns
 from handrail.permissions import FileChange, Pending
+from handrail.sources import describe_sources, split_question
 
 MARGIN = "│ "
 """Before each line of untrusted text, to keep it from the left edge."""
@@ -200,7 +201,9 @@ def _head(pending: Pending) -> Iterator[RenderedLine]:
     yield render_line(title, call.name, call.id, look="title")
     for access in pending.accesses:
         yield render_line("  {}", str(access))
-    yield render_line("question: {}", pending.question)
+    yield render_line("question: {}", split_question(pending.question, pending.sources))
+    for line in describe_sources(pending.sources):
+        yield render_line("  {}", line)
     if pending.origin is not None:
         yield render_line("asked by: {}", str(pending.origin))
 

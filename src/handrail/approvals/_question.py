@@ -27,6 +27,7 @@ from handrail.approvals._rows import (
     change_lines,
     command_lines,
     describe_grade,
+    source_lines,
     title_lines,
     why_line,
 )
@@ -68,9 +69,11 @@ def render_question(
         replace(one, text=INDENT + one.text) for one in note_lines(request.hidden, request.mixed)
     ]
     why = wrap_rows([*said, why_line(pending)], width)
+    named = wrap_rows(source_lines(pending), width)
+    named = [RenderedLine(""), *named] if named else []
     title = wrap_rows(title_lines(pending, grade, width=width, undo=undo), width)
     return Question(
-        lines=(*title, *rows, RenderedLine(""), *why),
+        lines=(*title, *named, *rows, RenderedLine(""), *why),
         cut=any(len(one) > len(shorten(one)) for one in blocks),
         grade=grade,
     )

@@ -17,6 +17,7 @@ from handrail.approvals._display import (
     render_line,
 )
 from handrail.permissions import FileChange, Grade, Pending
+from handrail.sources import describe_sources, split_question
 
 INDENT = "  "
 _CONTEXT_LINES = 1
@@ -219,11 +220,15 @@ def command_lines(command: str, pending: Pending, grade: Grade) -> Iterator[Rend
 
 def why_line(pending: Pending) -> RenderedLine:
     """Return the policy's question, and the rule asking it."""
+    question = split_question(pending.question, pending.sources)
     if pending.origin is None:
-        return render_line(f"{INDENT}{{}}", pending.question, look="muted")
-    return render_line(
-        f"{INDENT}{{}} Asked by {{}}.", pending.question, str(pending.origin), look="muted"
-    )
+        return render_line(f"{INDENT}{{}}", question, look="muted")
+    return render_line(f"{INDENT}{{}} Asked by {{}}.", question, str(pending.origin), look="muted")
+
+
+def source_lines(pending: Pending) -> list[RenderedLine]:
+    """Return who named the values in a call, if not the person did."""
+    return [render_line(f"{INDENT}{{}}", line) for line in describe_sources(pending.sources)]
 
 
 def put_in_words(line: RenderedLine) -> RenderedLine:

@@ -1,8 +1,9 @@
-"""A coding agent's tools beside those for files and commands: a plan, questions and tasks."""
+"""A coding agent's tools beside those for files and commands: plans, questions, tasks, programs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from handrail import READ, Access, Context, Tool, Toolset, tool
@@ -63,6 +64,23 @@ def add_agent_tools(
         more += [ask_user(ask), _make_finish_plan(rules, ask)]
     added = (one for one in more if one.spec.name not in {*without, *_list_names(tools)})
     return Toolset(*tools, *added)
+
+
+def add_programs(tools: Toolset) -> Toolset:
+    """Return the tools with ``run_program``: it runs Python, with the reading tools as functions.
+
+    These are ``glob``, ``grep`` and ``read``, and what ``handrail.programs.with_programs`` chooses.
+    """
+    from handrail.programs import with_programs  # an extra
+
+    return with_programs(Toolset(*map(_offer_to_programs, tools)))
+
+
+def _offer_to_programs(one: Tool[..., Any]) -> Tool[..., Any]:
+    spec = one.spec
+    if spec.name not in _EXPLORING or spec.effect != READ:
+        return one
+    return replace(one, spec=replace(spec, metadata={"program": "also", **spec.metadata}))
 
 
 def _list_names(tools: Toolset) -> Iterator[str]:

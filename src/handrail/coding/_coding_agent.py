@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from handrail import Approvals, Hook, Tool, Toolset
 from handrail.agent import Agent, Compaction, IsTrusted, Limits, Prepare, Save
-from handrail.coding._agent_tools import AGENT_TOOLS, add_agent_tools
+from handrail.coding._agent_tools import AGENT_TOOLS, add_agent_tools, add_programs
 from handrail.coding._make_agent import make_agent, retry_patiently
 from handrail.coding._system_prompt import SystemPrompt, read_trusted
 from handrail.messages import Model
@@ -56,6 +56,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
     trusted: IsTrusted | None = None,
     undo_folder: str | os.PathLike[str] | None = None,
     ask: AnswerQuestion | None = None,
+    programs: bool = False,
     output: type[T] | None = None,
     **options: Unpack[AgentArgs],
 ) -> Agent[T]:
@@ -81,6 +82,8 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
             of the folder, and that to ``undo``.
         ask: Shows a model's question and its choices to a person, and returns the answer, or
             None. Without it, the model has no tool to ask.
+        programs: Whether the model can write Python programs, with the reading tools as functions.
+            Needs the extra ``handrail[programs]``.
         output: The answer type. By default, it is text.
         options: ``Agent`` options.
 
@@ -111,6 +114,8 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
         ask=ask,
         without=without,
     )
+    if programs:
+        everything = add_programs(everything)
     read = partial(read_trusted, workspace.root, trusted)
     return make_agent(
         model,

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
 
@@ -15,9 +15,11 @@ from handrail import Toolset
 from handrail._support.visible import spell_out
 from handrail.agent import IsTrusted, RunState, read_instructions
 from handrail.policy import RulePaths, Trust, digest
-from handrail.sandbox import Sandbox
 
-log = logging.getLogger("handrail")
+if TYPE_CHECKING:  # other agents' runs use this module too, without a sandbox
+    from handrail.sandbox import Sandbox
+
+log = logging.getLogger("handrail.coding")
 HOW_TO_WORK = (
     "You work on the files of one folder with tools. Paths are relative to that folder. Read a "
     "file before you change it. After a change, run the tests or checks of the project, if it has "

@@ -21,6 +21,7 @@ from handrail.console._figures import count
 from handrail.console._shown import Clear, Piece, pieces
 from handrail.permissions import FileChange, Grade, Pending
 from handrail.runs.records import to_path
+from handrail.sources import describe_sources, split_question
 
 SHORT_BYTES = 4_000
 """A longer request is first shown in part, and is approved only where all of it is shown."""
@@ -95,6 +96,8 @@ class RequestView:
     rule: str
     source: str
     question: str
+    sources: list[str]
+    """Who named the values in the call, if not its user."""
     too_long: bool
     full: bool
     """Whether the person asked for the whole request."""
@@ -141,7 +144,8 @@ def view_request(pending: Pending, *, full: bool, may_answer: bool) -> RequestVi
         mixed=summary.request.mixed if may_answer else (),
         rule=origin.rule if origin else "",
         source=f"{origin.file}:{origin.line}" if origin and origin.file else "",
-        question=pending.question if may_answer else "",
+        question=split_question(pending.question, pending.sources) if may_answer else "",
+        sources=describe_sources(pending.sources) if may_answer else [],
         too_long=too_long,
         full=full,
         complete=complete and not too_long,

@@ -131,6 +131,7 @@ class Runs:
         shares = await self._site.read(
             visit, "viewer", lambda runs: runs.tokens(since=since, limit=MAX_RUNS)
         )
+        budgets = await self._site.read(visit, "viewer", lambda runs: runs.budgets())
         return self._site.page(
             "tokens.html",
             visit,
@@ -140,6 +141,7 @@ class Runs:
             total=sum_tokens(shares),
             models=_sums(shares, lambda one: (one.model, one.replies)),
             tools=_sums(shares, lambda one: (one.tool, one.calls or one.replies)),
+            budgets=budgets,
         )
 
     async def show_fleet(self, request: Request) -> Response:
@@ -204,7 +206,7 @@ def _reasons(call: CallHistory, names: Mapping[str, CallHistory], *, hides: bool
     for span in call.spans:
         yield describe_wait(replace(span, what="") if hides else span, names)
     for one in call.moments:
-        if one.what == "answered" or one.word == "deny":
+        if one.what in ("answered", "reviewed") or one.word == "deny":
             yield describe_moment(replace(one, text="") if hides else one, call.text)
 
 

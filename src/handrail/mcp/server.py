@@ -33,19 +33,21 @@ from handrail.mcp._server.callers import (
     caller_token,
     find_holder,
 )
-from handrail.mcp._server.calls import Calls
+from handrail.mcp._server.calls import Calls, WaitFirst
 from handrail.mcp._server.changes import ToolServer
 from handrail.mcp._server.extras import Extras
-from handrail.mcp._server.gate import MAX_BODY_BYTES, Bounded, Gate, Tokens, require_token
+from handrail.mcp._server.gate import MAX_BODY_BYTES, Bounded, FixedTokens, Gate, require_token
 from handrail.mcp._server.metrics import CallMetrics
 from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import RulesOf
 from handrail.mcp._server.resources import ServedPrompt, ServedResource, make_reader
+from handrail.mcp._server.tasks import Tasks
 from handrail.mcp._server.updates import ResourceUpdates
 from handrail.permissions import MemoryLedger
 
 __all__ = [
     "Caller",
+    "FixedTokens",
     "ResourceUpdates",
     "ServedPrompt",
     "ServedResource",
@@ -64,6 +66,7 @@ _MAX_CALLS = 256
 PRINCIPAL_SHARE = 0.25
 """One principal's share of all slots, by default."""
 _ANSWER_SECONDS = 600.0
+TASK_SECONDS = 10.0
 _NO_SHARED_LEDGER = (
     "With keys, several processes accept the same approval, and each would use it once. Give their "
     "executors one ledger: Executor(..., approvals=Approvals(ledger=FileLedger(FOLDER)))."
@@ -88,6 +91,8 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     resources: Sequence[ServedResource] = (),
     prompts: Sequence[ServedPrompt] = (),
     updates: ResourceUpdates | None = None,
+    wait_first: WaitFirst | None = None,
+    task_seconds: float = TASK_SECONDS,
 ) -> Server[Any]:
     """Return an official SDK server with an executor's tools.
 
@@ -121,7 +126,12 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     ``read_resource``, decided by your rules. ``prompts`` are texts to begin a conversation with.
     ``updates`` takes subscriptions to resources; ``updates.tell`` notifies the subscribers.
 
-    With ``metrics``, open approval requests are counted there.
+    A call that runs for ``task_seconds`` becomes a task, if its client knows tasks: the client gets
+    a handle, and asks for the result later. Others wait.
+
+    With ``metrics``, open approval requests are counted there. ``wait_first``, such as
+    ``Upstreams.wait_first``, is awaited before each list of tools. The names that it returns are in
+    the list's ``_meta``, as ``handrail/missing``.
     """
     if keys and isinstance(executor.ledger, MemoryLedger):
         raise ValueError(_NO_SHARED_LEDGER)
@@ -135,22 +145,25 @@ def make_server(  # noqa: PLR0913  each is an option with a default
         rules_of=rules_of,
         facts=CallerFacts(executor, deps, metadata, principal=principal, said=said),
         extra=Toolset(make_reader(resources)) if resources else None,
+        wait_first=wait_first,
     )
     if metrics is not None:
         metrics.count_questions = calls.count_questions
     listen = None if updates is None else updates.listen
     if calls.changes is not None:
         listen = calls.changes.serve(updates)
+    tasks = Tasks(calls.call_tool, calls.find_owner, task_seconds)
     server = ToolServer(
         name,
         version=version,
         on_list_tools=calls.list_tools,
-        on_call_tool=calls.call_tool,
+        on_call_tool=tasks.call_tool,
         get_tool_input_schema=calls.find_schema,
         on_subscriptions_listen=listen,
         **Extras(calls.call_tool, resources, prompts, updates).list_handlers(),
     )
     server.tools_change = calls.changes is not None
+    tasks.add_to(server)
     security = (
         RequestStateSecurity(keys=list(keys), ttl=answer_seconds)
         if keys
@@ -201,7 +214,7 @@ def http_app(
         transport_security=_CHECKED_BEFORE,
     )
     local = tuple(f"{host}{port}" for host in _LOOPBACK for port in ("", ":*"))
-    verifier = Tokens(tokens) if isinstance(tokens, Mapping) else tokens
+    verifier = FixedTokens(tokens) if isinstance(tokens, Mapping) else tokens
     bounded = Bounded(inner)
     app: ASGIApp = bounded if verifier is None else require_token(bounded, verifier, resource_url)
     return Gate(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
+from handrail.net._oidc import LOGIN_SECONDS, LoginProof, OidcClient, OidcError
 from handrail.net.cookies import SignedCookie
-from handrail.net.oidc import LOGIN_SECONDS, LoginProof, OidcClient, OidcError
 
 SESSION_SECONDS = 12 * 3600.0
 MAX_TARGET_CHARS = 1_000

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from handrail.openapi._http import Client
     from handrail.sources import OwnValues
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.openapi")
 _OWN = "tools(document, httpx2.AsyncClient())"
 _EFFECTS = {"GET": READ, "HEAD": READ, "DELETE": DESTROY}
 _IDEMPOTENT = frozenset({"PUT", "DELETE"})

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from handrail.programs._prelude import Framed, frame
 
 MAX_CHARS = 100_000
 """Characters of a program."""
@@ -39,11 +41,11 @@ _OFFERED = f"The modules are {', '.join(_MODULES.split())}."
 
 
 class ProgramText(NamedTuple):
-    """A program as it will run."""
+    """A program, and what was found in it."""
 
     code: str
-    last: str
-    """The name that the last statement assigns, whose value is returned; or empty."""
+    framed: Framed
+    """It, with its value kept under a name."""
     problems: tuple[str, ...]
     """What will fail, each with its line."""
     uses_time: bool = False
@@ -53,18 +55,20 @@ def read_source(text: str, functions: Collection[str]) -> ProgramText:
     """Return a program without its Markdown fence, and what its syntax tree shows."""
     code = _unfence(text)
     if len(code) > MAX_CHARS:
-        return ProgramText(code, "", (f"The program has more than {MAX_CHARS:,} characters.",))
+        long = f"The program has more than {MAX_CHARS:,} characters."
+        return ProgramText(code, Framed(code), (long,))
     try:
         tree = compile(code, "main.py", "exec", _FLAGS)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
-        return ProgramText(code, "", (f"line {line}: {getattr(error, 'msg', error)}",))
+        return ProgramText(code, Framed(code), (f"line {line}: {getattr(error, 'msg', error)}",))
     try:
         problems = tuple(_find_problems(tree, functions))
     except RecursionError:
         problems = ("The program is nested too deeply.",)
     uses_time = re.search(r"\b(time|datetime)\b", code) is not None
-    return ProgramText(code, _last_name(tree), problems[:_MAX_FINDINGS], uses_time)
+    framed = frame(code, tree, _last_name(tree))
+    return ProgramText(code, framed, problems[:_MAX_FINDINGS], uses_time)
 
 
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -167,13 +171,22 @@ def _find_dropped(tree: ast.AST, functions: Collection[str]) -> Iterator[tuple[s
                 pass
 
 
-def read_findings(text: str, functions: Mapping[str, Any]) -> tuple[str, ...]:
+def read_findings(text: str, functions: Mapping[str, Any], program: Framed) -> tuple[str, ...]:
     """Return those findings of the type check that mean that a program will fail."""
     try:
         found: list[dict[str, Any]] = json.loads(text)
     except ValueError:
         return (text[:500],)
-    return tuple([_describe(one) for one in found if _is_fatal(one, functions)])[:_MAX_FINDINGS]
+    lines = program.code.split("\n")
+    fatal = [one for one in found if _is_fatal(one, functions) and not _is_spread(one, lines)]
+    return tuple([_describe(one, program) for one in fatal])[:_MAX_FINDINGS]
+
+
+def _is_spread(finding: Mapping[str, Any], lines: Sequence[str]) -> bool:
+    """Return whether it is about arguments from a dict: each could be any of its values."""
+    place: Any = finding.get("location") or {}
+    row, column = place.get("row", 0), place.get("column", 0)
+    return 0 < row <= len(lines) and lines[row - 1][column - 1 :].startswith("**")
 
 
 def _is_fatal(finding: Mapping[str, Any], functions: Mapping[str, Any]) -> bool:
@@ -197,11 +210,11 @@ def _is_plain_type(message: str) -> bool:
     return bool(is_named and _PLAIN_TYPE.fullmatch(named[:-1]))
 
 
-def _describe(finding: Mapping[str, Any]) -> str:
+def _describe(finding: Mapping[str, Any], program: Framed) -> str:
     place: Any = finding.get("location") or {}
     message = str(finding.get("message"))
     more = f" {_OFFERED}" if finding.get("name") == "unresolved-import" else ""
-    return f"line {place.get('row', 1)}: {message}{more}"
+    return f"line {program.find_line(place.get('row', 1))}: {message}{more}"
 
 
 def mark_line(code: str, start: int, end: int) -> str:

@@ -6,7 +6,7 @@ import atexit
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
@@ -26,6 +26,7 @@ from pydantic_monty import (
 )
 
 from handrail.programs._isolation import find_binary
+from handrail.programs._prelude import CALL, Framed, Unfit, read_value
 
 MAX_WORKERS = 8
 """Worker processes. A program that waits lends its worker to one that runs."""
@@ -34,8 +35,8 @@ MAX_WAIT_SECONDS = 30.0
 RECURSION = 200
 _SEED = "program"
 
-Bind: TypeAlias = Callable[[str, Sequence[Any], Mapping[str, Any]], dict[str, Any]]
-"""Returns the arguments of a call by name. Raises TypeError, which is raised in the program."""
+Bind: TypeAlias = Callable[[str, str], dict[str, Any]]
+"""Returns the arguments of a call by name, from JSON text. Raises TypeError, in the program."""
 
 
 class Waits(NamedTuple):
@@ -76,8 +77,9 @@ class Crashed(Exception):
 class Settings(NamedTuple):
     """A session's options."""
 
-    code: str
-    """The program."""
+    program: Framed
+    prelude: str
+    """Code that defines the functions."""
     stubs: str | None
     """The functions, for the type check; None to leave it out."""
     now: datetime
@@ -85,8 +87,6 @@ class Settings(NamedTuple):
     memory: int
     seconds: float
     calls: int
-    last: str
-    """The name whose value is returned if the program ends with an assignment; or empty."""
 
 
 class Pool:
@@ -98,11 +98,14 @@ class Pool:
         self._lent = 0
         self._starter: ThreadPoolExecutor | None = None
         """Starts workers. They end with their thread, so it must live as long as the pool."""
+        self._is_forked = False
         self._idle: dict[Session, None] = {}
         """Sessions of programs that wait, in the order in which they began to."""
 
     def open(self, session: Session, **options: Any) -> MontySession:
         """Return a session with a worker. Blocks until one is free; a program may be parked."""
+        if self._is_forked:
+            raise RuntimeError(_FORKED)
         with self._lock:
             self._idle.pop(session, None)
             if self._starter is None:
@@ -156,8 +159,15 @@ class Pool:
             self._idle[session] = None
             self._lock.notify()
 
+    def forget(self) -> None:
+        """Refuse to use the workers of this process's parent: both would read from them."""
+        self._lock = threading.Condition()
+        self._is_forked = self._monty is not None
+
     def close(self) -> None:
         """End the workers."""
+        if self._is_forked:
+            return
         with self._lock:
             monty, self._monty, self._lent = self._monty, None, 0
             starter, self._starter = self._starter, None
@@ -169,6 +179,13 @@ class Pool:
 
 
 POOL = Pool()
+os.register_at_fork(after_in_child=POOL.forget)
+_FORKED = (
+    "This process was forked from one that had run programs, and the interpreter cannot be used in "
+    "both. Fork before the first program, or use the start method 'spawn'."
+)
+_MAX_PARKED_BYTES = 4_000_000
+"""A program with more state than this begins again when it goes on."""
 
 
 class Session:
@@ -177,12 +194,10 @@ class Session:
     def __init__(
         self,
         settings: Settings,
-        functions: frozenset[str],
         bind: Bind,
         show: Callable[[str, str], None],
     ) -> None:
         self._settings = settings
-        self._functions = functions
         self._bind = bind
         self._show = show
         self._session: Any = None
@@ -191,42 +206,64 @@ class Session:
         self._open: dict[int, tuple[str, dict[str, Any]]] = {}
         self._pid: int | None = None
         self._count = 0
+        self._is_ready = False
+
+    def open(self) -> None:
+        """Get a worker."""
+        self._check_out(typed=self._settings.stubs is not None)
 
     def start(self) -> Step:
         """Run the program to its first wait, or to its end."""
-        settings = self._settings
-        self._check_out(typed=settings.stubs is not None)
-        return self._advance(
-            lambda: self._session.feed_start(settings.code, print_callback=self._show)
-        )
+        if self._session is None:
+            self.open()
+        return self._begin(skip_type_check=False)
 
     def start_unchecked(self) -> Step:
         """Run the program in spite of what the type check found."""
         POOL.claim(self)
-        code = self._settings.code
-        return self._advance(
-            lambda: self._session.feed_start(code, print_callback=self._show, skip_type_check=True)
-        )
+        return self._begin(skip_type_check=True)
+
+    def _begin(self, *, skip_type_check: bool) -> Step:
+        program, prelude = self._settings.program, self._settings.prelude
+        options = {"print_callback": self._show, "skip_type_check": skip_type_check}
+
+        def feed() -> Any:
+            if not self._is_ready:
+                self._snapshot = self._session.feed_start(prelude, skip_type_check=True)
+                self._run_on()
+                self._is_ready = True
+            return self._session.feed_start(program.code, **options)
+
+        return self._advance(feed)
 
     def settle(self, outcomes: Mapping[int, Any]) -> Step:
         """Resume with the outcomes of the awaited calls, by number."""
         POOL.claim(self)
-        if self._parked is not None:
-            self._restore(self._parked)
+        if self._session is None:
+            self._restore()
         for number in outcomes:
             self._open.pop(number, None)
         return self._advance(lambda: self._snapshot.resume(dict(outcomes)))
 
+    def lend(self) -> None:
+        """Let another program have the worker while this one waits."""
+        POOL.lend(self)
+
     def park(self) -> None:
         """Keep the state in memory, and free the worker. The pool calls this."""
-        self._parked = self._snapshot.dump()
-        session, self._session, self._snapshot = self._session, None, None
-        session.__exit__(None, None, None)
+        session, self._session, self._pid = self._session, None, None
+        snapshot, self._snapshot = self._snapshot, None
+        with suppress(MontyError, RuntimeError):  # its worker may be lost
+            state = snapshot.dump()
+            self._parked = state if len(state) <= _MAX_PARKED_BYTES else None
+        with suppress(MontyError, RuntimeError):
+            session.__exit__(None, None, None)
 
     def close(self) -> None:
         """Free the worker."""
         POOL.claim(self)
         session, self._session, self._snapshot = self._session, None, None
+        self._pid = None
         if session is not None:
             with suppress(MontyError, RuntimeError):
                 session.__exit__(None, None, None)
@@ -234,9 +271,10 @@ class Session:
 
     def kill(self) -> None:
         """End the worker in the middle of its work, from another thread."""
-        if self._pid is not None:
+        pid = self._pid  # which another thread can set
+        if pid is not None:
             with suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
 
     def _check_out(self, *, typed: bool) -> None:
         settings = self._settings
@@ -256,8 +294,11 @@ class Session:
         )
         self._pid = self._session.worker_pid
 
-    def _restore(self, state: bytes) -> None:
-        self._parked = None
+    def _restore(self) -> None:
+        """Load the state into a worker. Raises Crashed if there is none."""
+        state, self._parked = self._parked, None
+        if state is None:
+            raise Crashed("It was not kept.")
         self._check_out(typed=False)
         try:
             self._snapshot = self._session.load_snapshot(state, print_callback=self._show)
@@ -276,9 +317,11 @@ class Session:
                 return Stopped(f"The program was stopped: {error}")
             raise Crashed(str(error)) from error
         except MontyRuntimeError as error:
-            return Stopped(error.display())
+            return Stopped(self._settings.program.read_error(error.display()))
         except MontyError as error:
-            return Stopped(str(error))
+            return Stopped(self._settings.program.read_error(str(error)))
+        except Unfit as error:
+            return Stopped(f"It ran to its end, but {error}.")
 
     def _run_on(self) -> Step:
         while not isinstance(self._snapshot, MontyComplete):
@@ -288,47 +331,54 @@ class Session:
                 self._snapshot = self._find_name(self._snapshot)
             else:
                 return self._wait()
-        return self._end(self._snapshot.output)
+        return Ended(self._read_value(), tuple([name for name, _ in self._open.values()]))
 
     def _wait(self) -> Waits:
         calls = tuple([(n, *self._open[n]) for n in sorted(self._snapshot.pending_call_ids)])
-        place = self._snapshot.position
-        POOL.lend(self)
-        return Waits(calls, place.start, place.end)
+        place, find = self._snapshot.position, self._settings.program.find_place
+        return Waits(calls, find(place.start), find(place.end))
 
-    def _end(self, value: Any) -> Ended:
-        last = self._settings.last
-        if value is None and last:
-            with suppress(MontyRuntimeError):
-                value = self._session.feed_run(last, skip_type_check=True)
-        return Ended(value, tuple([name for name, _ in self._open.values()]))
+    def _read_value(self) -> Any:
+        """Return the program's value. Only its text is asked for: see ``_prelude``."""
+        for ask in self._settings.program.asks * self._is_ready:
+            try:
+                value = read_value(self._session.feed_run(ask, skip_type_check=True))
+            except MontyRuntimeError as error:
+                why = error.display().rpartition("\n")[2]
+                if not why.startswith("NameError"):  # else it ended before it assigned the name
+                    raise Unfit(f"its value cannot be returned: {why}") from None
+            else:
+                if value is not None:
+                    return value
+        return None
 
     def _take_call(self, snapshot: FunctionSnapshot) -> Any:
         """Note a call of a function. Its coroutine waits once it is awaited."""
-        name = str(snapshot.function_name)
         if snapshot.is_os_function:
             return snapshot.resume_not_handled()
-        if name not in self._functions:
-            return snapshot.resume(_raise("NameError", f"name {name!r} is not defined"))
+        if snapshot.function_name != CALL:
+            unknown = f"name {snapshot.function_name!r} is not defined"
+            return snapshot.resume(_raise("NameError", unknown))
         self._count += 1
         if self._count > self._settings.calls:
             most = f"a program can make {self._settings.calls} calls"
             return snapshot.resume(_raise("RuntimeError", most))
+        name, text = snapshot.args  # two texts, as the prelude sends them
         try:
-            args = self._bind(name, snapshot.args, snapshot.kwargs)
+            args = self._bind(name, text)
         except TypeError as error:
             return snapshot.resume(_raise("TypeError", str(error)))
         self._open[snapshot.call_id] = name, args
         return snapshot.resume({"future": ...})
 
     def _find_name(self, snapshot: NameLookupSnapshot) -> Any:
-        name = snapshot.variable_name
-        if name not in self._functions:
+        """Resolve the name that only the prelude can use."""
+        if self._is_ready or snapshot.variable_name != CALL:
             return snapshot.resume()
 
         def function() -> None: ...
 
-        function.__name__ = name
+        function.__name__ = CALL
         return snapshot.resume(value=function)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from math import isfinite
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from handrail import Call, File, Image, Result
@@ -19,14 +18,17 @@ _KINDS = {
 }
 """The nearest builtin exception for a kind of failure. The others are a RuntimeError."""
 _COROUTINE = re.compile(r"<coroutine [\w.()]+>")
-_MAX_DEPTH = 50
+MAX_ARGS_CHARS = 2_000_000
+"""Characters of one call's arguments, as JSON."""
+MAX_DEPTH = 50
 _MAX_SHOWN_CALLS = 50
 _MAX_SHOWN_CHARS = 200
 
 
-def bind_args(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call by the tool's names, as JSON. Raises TypeError."""
+def bind_args(function: Function, text: str) -> dict[str, Any]:
+    """Return the arguments of a call by the tool's names, from JSON text. Raises TypeError."""
     name, names = function.name, list(function.parameters)
+    args, kwargs = _read_args(name, text)
     if len(args) > function.positional:
         most = function.positional
         raise TypeError(f"{name}() takes {most} positional arguments, and {len(args)} were given")
@@ -37,33 +39,35 @@ def bind_args(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]
         if written in given:
             raise TypeError(f"{name}() got two values for {key!r}")
         given[written] = value
-    for key, value in given.items():
-        check_json(value, f"{name}({key}=...)")
     return {function.parameters.get(key, key): value for key, value in given.items()}
 
 
-def check_json(value: Any, where: str, depth: int = 0) -> None:  # noqa: C901  one case for each kind
-    """Raise TypeError for a value that JSON cannot represent, or that was not awaited."""
-    if depth > _MAX_DEPTH:
-        raise TypeError(f"{where} is nested too deeply")
-    several: Any = value
-    match value:
-        case str() if _COROUTINE.search(value):
-            raise TypeError(f"{where} is a coroutine: await it first")
-        case float() if not isfinite(value):
-            raise TypeError(f"{where} must be finite, not {value}")
-        case list():
-            for item in several:
-                check_json(item, where, depth + 1)
-        case dict():
-            if not all(type(key) is str for key in several):
-                raise TypeError(f"{where} has a key that is not a string")
-            for item in several.values():
-                check_json(item, where, depth + 1)
-        case str() | float() | int() | None:
-            pass
-        case _:
-            raise TypeError(f"{where} must be JSON, not {type(value).__name__}")
+def _read_args(name: str, text: str) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments by position and by name, as the program gave them."""
+    if len(text) > MAX_ARGS_CHARS:
+        raise TypeError(f"{name}() takes {MAX_ARGS_CHARS:,} characters, and got {len(text):,}")
+    try:
+        args, kwargs = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise TypeError(f"{name}() takes JSON: {error}") from None
+    brackets = text.count("[") + text.count("{")
+    if brackets > MAX_DEPTH and _is_deeper([args, kwargs], MAX_DEPTH):
+        raise TypeError(f"an argument of {name}() is nested too deeply")
+    if "<coroutine " in text and _COROUTINE.search(text):
+        raise TypeError(f"an argument of {name}() is a coroutine: await it first")
+    return args, kwargs
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"a number must be finite, not {constant}")
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        inner = [list(one.values()) if isinstance(one, dict) else one for one in level]
+        level = [one for parts in inner for one in parts if isinstance(one, list | dict)]
+    return bool(level)
 
 
 def to_outcome(result: Result) -> dict[str, Any]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import blake2b
 from time import perf_counter, time
 from typing import Any, NamedTuple
+
+import anyio
 
 from handrail import READ, Access, Call, Context, FailureKind, Result, ToolFailed, Transient, tool
 from handrail._support.loop import LoopBinding
@@ -37,7 +41,9 @@ from handrail.programs._threads import THREADS
 
 _MAX_CHECKED = 1_000
 """Programs that were checked, and need no second check."""
-_checked: OrderedDict[tuple[str, str], None] = OrderedDict()
+_MAX_CHECK_SECONDS = 10.0
+"""The type check has no limit of its own: some short programs take it forever."""
+_checked: OrderedDict[bytes, None] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +60,8 @@ class ProgramLimits:
     """Bytes."""
     result_chars: int = 8_000_000
     """Characters of all results together."""
+    args_chars: int = 8_000_000
+    """Characters of all arguments together."""
     printed_chars: int = 4_000
     """Characters of what it prints that the model reads."""
 
@@ -64,6 +72,8 @@ class ProgramFunctions(NamedTuple):
     functions: Mapping[str, Function]
     stubs: str
     """The functions for the type check."""
+    prelude: str
+    """The code that defines them."""
     limits: ProgramLimits
 
 
@@ -120,17 +130,21 @@ class Program:
 
     async def _begin(self) -> Step:
         """Check the program, and run it to its first wait."""
-        key = (self._source.code, self._offer.stubs)
+        step: Step
+        key = blake2b(f"{self._source.code}\0{self._offer.stubs}".encode()).digest()
         is_checked = key in _checked
         self._session = session = self._make_session(None if is_checked else self._offer.stubs)
         try:
-            step = await self._step(session.start, retry=True)
+            if is_checked:
+                step = await self._step(session.start, retry=True)
+            else:
+                step = await self._check(session)
         except Crashed:
             session.close()
             self._session = session = self._make_session(None)
             step = await self._step(session.start)
         if isinstance(step, Rejected):
-            problems = read_findings(step.findings, self._offer.functions)
+            problems = read_findings(step.findings, self._offer.functions, self._source.framed)
             if problems and not self._context.has_begun:
                 raise ToolFailed(describe_refusal(problems))
             step = await self._step(session.start_unchecked)
@@ -139,13 +153,24 @@ class Program:
             _checked.popitem(last=False)
         return step
 
+    async def _check(self, session: Session) -> Step:
+        """Check the types, and run to the first wait."""
+        await self._step(session.open)
+        with anyio.move_on_after(_MAX_CHECK_SECONDS + self._offer.limits.cpu_seconds):
+            step: Step = await self._step(session.start, retry=True)
+            return step
+        raise ToolFailed(describe_refusal([_ENDLESS]))
+
     async def _go_on(self, outcomes: Mapping[int, Any]) -> Step:
         """Give the program the outcomes of its calls. If its worker was lost, begin again, once."""
         assert self._session is not None  # noqa: S101  it waits
+        step: Step
         try:
-            return await self._step(partial(self._session.settle, outcomes), retry=True)
+            step = await self._step(partial(self._session.settle, outcomes), retry=True)
         except Crashed:
             self._session.close()
+        else:
+            return step
         self._printed = Printed(self._offer.limits.printed_chars)
         self._session = session = self._make_session(None)
         step = await self._step(session.start)
@@ -155,21 +180,13 @@ class Program:
             step = await self._step(partial(session.settle, done.outcomes))
         return step
 
-    async def _step(self, work: Callable[[], Step], *, retry: bool = False) -> Step:
+    async def _step(self, work: Callable[[], Any], *, retry: bool = False) -> Any:
         """Run the program in a thread, to its next wait. If this is cancelled, its worker ends."""
         session: Any = self._session
-        is_left = False
-
-        def run() -> Step:
-            try:
-                return work()
-            finally:
-                if is_left:
-                    session.close()
-
+        stepping = _Stepping(session, work)
         began = perf_counter()
         try:
-            return await THREADS.run(self._home, run)
+            return await THREADS.run(self._home, stepping.run)
         except TimeoutError:
             raise Transient("Not run: too many programs run at the same time.") from None
         except Crashed as error:
@@ -177,8 +194,8 @@ class Program:
                 raise
             return Stopped(f"The program was stopped: {error}")
         except BaseException:
-            is_left, self._session = True, None
-            session.kill()
+            self._session = None
+            stepping.leave()
             raise
         finally:
             self._seconds += perf_counter() - began
@@ -192,6 +209,8 @@ class Program:
             Call(functions[name].spec.name, args, id=f"p{number}")
             for number, name, args in waits.calls
         ]
+        assert self._session is not None  # noqa: S101  it waits
+        self._session.lend()
         results = await self._context.turn(
             str(len(self._rounds) + 1),
             calls,
@@ -216,19 +235,26 @@ class Program:
     def _make_session(self, stubs: str | None) -> Session:
         limits, functions = self._offer.limits, self._offer.functions
         settings = Settings(
-            self._source.code,
+            self._source.framed,
+            self._offer.prelude,
             stubs,
             self._now,
             limits.memory,
             limits.cpu_seconds,
             limits.calls,
-            self._source.last,
         )
 
-        def bind(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-            return bind_args(functions[name], args, kwargs)
+        left = limits.args_chars
 
-        return Session(settings, frozenset(functions), bind, self._printed)
+        def bind(name: str, text: str) -> dict[str, Any]:
+            nonlocal left
+            left -= len(text)
+            if left < 0:
+                most = limits.args_chars
+                raise TypeError(f"the calls of a program take {most:,} characters in all")
+            return bind_args(functions[name], text)
+
+        return Session(settings, bind, self._printed)
 
     async def _find_time(self) -> datetime:
         """Return when the program began first. The clock is a call, so that it is recorded."""
@@ -240,6 +266,34 @@ class Program:
 
     def _fail(self, error: str) -> ToolFailed:
         return ToolFailed(describe_failure(error, self._printed.text, self._ran))
+
+
+class _Stepping:
+    """A step in a thread, which may outlive the program that waits for it."""
+
+    def __init__(self, session: Session, work: Callable[[], Any]) -> None:
+        self._session = session
+        self._work = work
+        self._lock = threading.Lock()
+        self._ended = self._left = False
+
+    def run(self) -> Any:
+        try:
+            return self._work()
+        finally:
+            with self._lock:
+                self._ended = True
+                left = self._left
+            if left:
+                self._session.close()
+
+    def leave(self) -> None:
+        """End the worker in the middle of the step, or after it: no one takes the outcome."""
+        with self._lock:
+            self._left, ended = True, self._ended
+        self._session.kill()
+        if ended:
+            self._session.close()
 
 
 def _is_unknown(result: Result) -> bool:
@@ -256,5 +310,6 @@ def _read_clock() -> float:
     return time()
 
 
+_ENDLESS = "It takes too long to check. Write a shorter or simpler one."
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """The time in programs that do not read it."""

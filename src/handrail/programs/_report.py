@@ -118,12 +118,7 @@ def _find_refs(value: Any) -> Iterator[str]:
 
 
 def _write(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):
-        return str(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 _EFFECTS = "These calls ran. Those that are done took effect: do not repeat them."

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from handrail import READ, Access, Context, Exposure, Result, Tool, Toolset, tool
+from handrail.programs._prelude import write_prelude
 from handrail.programs._program import Program, ProgramFunctions, ProgramLimits
 from handrail.programs._report import DESCRIPTION
 from handrail.programs._stubs import Stubs, make_functions
@@ -38,7 +39,7 @@ def program_tool(
     tools = functions if isinstance(functions, Toolset) else Toolset(*functions)
     callable_ = make_functions([one.spec for one in tools])
     stubs = Stubs(callable_.values())
-    offer = ProgramFunctions(callable_, stubs.checked, limits)
+    offer = ProgramFunctions(callable_, stubs.checked, write_prelude(callable_), limits)
     effect = max([function.spec.effect for function in callable_.values()], default=READ)
 
     @tool(

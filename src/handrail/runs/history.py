@@ -45,7 +45,7 @@ class PhaseSpan:
 class CallMoment:
     """A decision about a call, an approval request, an answer, or a failed attempt."""
 
-    what: Literal["decided", "asked", "answered", "attempt"]
+    what: Literal["decided", "asked", "reviewed", "answered", "attempt"]
     word: str
     """The decision, the answer, or the failure's kind."""
     text: str = ""
@@ -76,6 +76,8 @@ class CallHistory:
     """On whose behalf it ran; empty if the journal does not say."""
     turn: int = 0
     """Its turn's number, or 0 outside an agent."""
+    depth: int = 0
+    """How many calls it is inside: those of a program or a sub-agent are inside one."""
     moments: list[CallMoment] = field(default_factory=list[CallMoment])
     spans: list[PhaseSpan] = field(default_factory=list[PhaseSpan])
 
@@ -134,7 +136,7 @@ class RunTurn:
 class TokenShare(NamedTuple):
     """The tokens in one model's replies attributed to a tool.
 
-    A reply's tokens are divided equally among its turn's calls.
+    A reply's tokens are divided equally among its turn's calls, without those inside them.
     """
 
     model: str
@@ -163,10 +165,11 @@ def share_tokens(turns: Iterable[RunTurn]) -> list[TokenShare]:
         if turn.speaker != "model":
             continue
         numbers = (1, turn.input_tokens, turn.output_tokens, turn.cached_tokens)
-        part = [number / max(1, len(turn.calls)) for number in numbers]
-        for tool in [call.tool for call in turn.calls] or [""]:
+        own = [call.tool for call in turn.calls if not call.depth]
+        part = [number / max(1, len(own)) for number in numbers]
+        for tool in own or [""]:
             before = sums.get((turn.model, tool), [0.0] * 5)
-            more = (len(turn.calls) > 0, *part)
+            more = (len(own) > 0, *part)
             sums[turn.model, tool] = [one + two for one, two in zip(before, more, strict=True)]
     return [TokenShare(*key, int(sums[key][0]), *sums[key][1:]) for key in sorted(sums)]
 
@@ -230,6 +233,7 @@ class _HistoryReader:
             "requested": self._note_request,
             "decided": self._note_decision,
             "asked": self._note_question,
+            "reviewed": self._note_review,
             "answered": self._note_answer,
             "waiting": self._note_wait,
             "started": self._note_start,
@@ -288,11 +292,12 @@ class _HistoryReader:
         known = self._calls.get(key)
         if known is not None and not (event == "requested" and known.kind not in (None, "pending")):
             return known
-        (number, _, id_), turn = key, self._turn
+        (number, inner, id_), turn = key, self._turn
         if turn is None or turn.number != number:
             turn = self._begin_turn(number)
         self._count += 1
-        call = CallHistory(self._count, id_, self._now, self._now, turn=number)
+        depth = (inner.count("/") + 1) // 2  # a call and its turn for each
+        call = CallHistory(self._count, id_, self._now, self._now, turn=number, depth=depth)
         self._calls[key] = self._latest[id_] = call
         turn.calls.append(call)
         return call
@@ -319,6 +324,11 @@ class _HistoryReader:
         text = _text(line, "reason") or _text(line, "text")
         word, by = _text(line, "answer"), _text(line, "by")
         call.moments.append(CallMoment("answered", word, text, by, seconds))
+
+    def _note_review(self, call: CallHistory, line: Mapping[str, Any]) -> None:
+        seconds = _time(line.get("seconds"), 0.0)
+        word, text, model = _text(line, "verdict"), _text(line, "reason"), _text(line, "model")
+        call.moments.append(CallMoment("reviewed", word, text, model, seconds))
 
     def _note_wait(self, call: CallHistory, line: Mapping[str, Any]) -> None:
         on: Any = line.get("on")

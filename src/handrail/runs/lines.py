@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from difflib import unified_diff
 from typing import Any, TypeAlias, assert_never
 from urllib.parse import unquote
@@ -20,6 +21,7 @@ from handrail.events import (
     Lost,
     Progressed,
     Requested,
+    Reviewed,
     Started,
     Stored,
     Waiting,
@@ -45,6 +47,7 @@ EVENTS = (
     "decided",
     "asked",
     "answered",
+    "reviewed",
     "waiting",
     "started",
     "credential_used",
@@ -85,7 +88,7 @@ def event_lines(event: Event, run: str = "") -> list[LineFields]:
     match event:
         case Requested(at, call):
             line = {**_head(at, "requested", call.id), "tool": call.name, "args": _args(call)}
-        case Decided():
+        case Decided() | Reviewed():
             line = _decision_line(event)
         case Asked(at, pending):
             line = {**_head(at, "asked", pending.call.id), **_request(pending)}
@@ -208,6 +211,10 @@ def _request(pending: Pending) -> LineFields:
             {"start": part.start, "end": part.end, "grade": part.grade.name.lower()}
             for part in pending.parts
         ]
+    if pending.review:
+        shown["said"] = list(pending.said)
+    if pending.sources:
+        shown["sources"] = [one.to_dict() for one in pending.sources]
     return shown | ({"diff": diff} if (diff := make_diff(pending.changes)) else {})
 
 
@@ -219,13 +226,18 @@ def _args(call: Call) -> Any:
     return call.args if isinstance(call.args, str) else dict(call.args)
 
 
-def _decision_line(event: Decided) -> LineFields:
+def _decision_line(event: Decided | Reviewed) -> LineFields:
+    if isinstance(event, Reviewed):
+        said = {"pending": event.pending_id, **asdict(event.review)}
+        return {**_head(event.at, "reviewed", event.call_id), **said}
     line = {
         **_head(event.at, "decided", event.call_id),
         "accesses": [_access(access) for access in event.accesses],
         **_decision(event.decision),
         "origin": _origin(event.decision.origin),
     }
+    if event.sources:
+        line["sources"] = [one.to_dict() for one in event.sources]
     changed = event.call
     return line if changed is None else {**line, "tool": changed.name, "args": _args(changed)}
 

@@ -30,6 +30,8 @@ ANSWERS = {
     "result": "answered with a result",
 }
 """Words for each answer kind."""
+_REVIEWS = {"allow": "allowed", "ask": "left to a person"}
+"""Words for what a second model says."""
 _WHOLE = {"file:": "the workspace", "*": "everything"}
 """Resources containing all others."""
 _PHASES = {
@@ -38,7 +40,19 @@ _PHASES = {
     "approval": "waited for approval",
     "backoff": "waited for a retry",
 }
-_FACTS = ("decision", "answer", "by", "via", "origin", "question", "reason", "attempt", "kind")
+_FACTS = (
+    "decision",
+    "answer",
+    "by",
+    "via",
+    "verdict",
+    "model",
+    "origin",
+    "question",
+    "reason",
+    "attempt",
+    "kind",
+)
 _REASONS = ("question", "reason")
 _TWO_DIGITS, _MINUTE, _HOUR, _DAY = 10, 60, 3_600, 86_400
 
@@ -114,6 +128,7 @@ def describe_moment(moment: CallMoment, result: str = "") -> str:
         "decided": f"{_DECISIONS.get(moment.word, '?')} {by}",
         "asked": f"asked {by}",
         "answered": f"{ANSWERS.get(moment.word, 'answered')}{person} after {time}{text}",
+        "reviewed": f"{_REVIEWS.get(moment.word, '?')} by {moment.origin} after {time}{text}",
         "attempt": f"attempt failed, retried after {time}: {moment.word}{text}",
     }[moment.what]
 

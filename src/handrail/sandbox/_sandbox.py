@@ -173,8 +173,8 @@ class Sandbox:
         """Return whether a folder is read-only for commands, and can be opened for one.
 
         This includes environments and installed programs in the workspace, such as `.venv`. It
-        excludes links, code imported by this process, and paths in ``read_only``. With Landlock,
-        there are no such folders.
+        excludes links, code imported by this process, and paths in ``read_only``. The file
+        `.git/config` can be opened, too. With Landlock, there are no such paths.
         """
         return self._tier.restricts_files and self._setup.can_open(name)
 

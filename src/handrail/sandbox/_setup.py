@@ -33,6 +33,7 @@ from handrail.sandbox._protected import (
 from handrail.sandbox._values import TMP, ResourceLimits, Restriction, SandboxUnavailable
 
 _NONE: Final[Mapping[str, Restriction]] = MappingProxyType({})
+_GIT_SETTINGS = ".git/config"
 _NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -134,9 +135,14 @@ class Setup:
         """Return whether a folder is read-only, and can be opened for one command.
 
         It is not a link, and contains neither this process's code nor anything git runs or obeys.
+        The settings of the repository can be opened, too.
         """
         path = f"{self.root}/{name}"
-        if os.path.realpath(path) != path or not os.path.isdir(path):  # noqa: PTH112
+        if os.path.realpath(path) != path:
+            return False
+        if name == _GIT_SETTINGS and os.path.isfile(path):  # noqa: PTH113
+            return path in self.find_protected(self.find_own_folders()).kept
+        if not os.path.isdir(path):  # noqa: PTH112
             return False
         git = (os.path.realpath(f"{self.root}/{one}") for one in chain(*find_git_paths(self.root)))
         fixed = [*self.paths_to_keep(), *self.find_own_code().kept, *git]

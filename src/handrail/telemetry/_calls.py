@@ -6,12 +6,22 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from handrail import Call, CheckedCall, FailureKind, Hook, Result
-from handrail.events import Answered, Asked, AttemptFailed, Event, Finished, Requested, Started
+from handrail.events import (
+    Answered,
+    Asked,
+    AttemptFailed,
+    Event,
+    Finished,
+    Requested,
+    Reviewed,
+    Started,
+)
 from handrail.telemetry._facts import APPROVAL_ANSWER, ERROR_TYPE, TOOL_NAME, CallFacts, Value
 from handrail.telemetry._instruments import Instruments, Span, as_current, end
 
 _STEPS: Mapping[type[object], str] = {
     Asked: "handrail.asked",
+    Reviewed: "handrail.reviewed",
     Answered: "handrail.answered",
     Started: "handrail.started",
     AttemptFailed: "handrail.attempt_failed",

@@ -14,6 +14,7 @@ from handrail.events import (
     Event,
     Finished,
     Requested,
+    Reviewed,
     Started,
     Stored,
 )
@@ -53,6 +54,8 @@ class CallFacts:
             case Decided():
                 self._note_decision(event.accesses, event.decision)
                 self._ready_at = event.at
+            case Reviewed(review=review):
+                self.attributes["handrail.approval.review"] = review.verdict
             case Answered():
                 self._waited += max(0.0, event.at - event.asked_at)
                 self._ready_at = event.at

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -816,3 +817,46 @@ def test_a_file_that_cannot_be_read_is_named_before_anything_is_forgotten(
     assert (ran.exit, ran.error["code"]) == (2, "rules")
     assert "rules are not in tables" in ran.error["message"]
     assert stored.read_text(encoding="utf-8") == REMEMBERED
+
+
+REVIEWER = """
+from handrail import Call
+from handrail.testing import ScriptedModel
+
+says = ScriptedModel(Call("review", {"decision": "allow", "reason": "The user asked for it."}))
+"""
+OPEN = '[[rule]]\nid = "saves"\ndecide = "ask"\ntools = ["save"]\nreview = true\n'
+
+
+def request_lines(path: str) -> str:
+    """Return the journal of a request that a second model could answer, and a person denied."""
+    accesses = [["write", f"file:{path}"]]
+    request = {"pending": "p1", "question": "Allow it?", "grade": "unconfined"}
+    lines: list[dict[str, Any]] = [
+        {"event": "requested", "call_id": "c1", "tool": "save", "args": {"path": path}},
+        {"event": "decided", "call_id": "c1", "accesses": accesses, "decision": "ask"},
+        {"event": "asked", "call_id": "c1", "said": ["Save it."], **request},
+        {"event": "answered", "call_id": "c1", "pending": "p1", "answer": "deny", "by": "Ann"},
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def test_a_reviewer_answers_recorded_requests_again(
+    handrail: Handrail, rules: Callable[..., Ran], schema: Schemas
+) -> None:
+    handrail.write("reviewers.py", REVIEWER)
+    handrail.write("open.toml", OPEN)
+    handrail.write("closed.toml", OPEN.replace("review = true", ""))
+    ask = partial(
+        rules, "replay", "-", "--reviewer", "reviewers:says", input=request_lines("a.txt")
+    )
+
+    ran = ask("--rules", "open.toml")
+    closed = schema("rules-replay", ask("--rules", "closed.toml", "--json").json)
+
+    assert ran == Ran(
+        exit=0,
+        out='allow  save {"path": "a.txt"} (was: deny by Ann): The user asked for it.\n',
+        err="1 allow, 0 ask, 0 person\n",
+    )
+    assert [one["verdict"] for one in closed["reviews"]] == ["person"]

@@ -242,7 +242,7 @@ def test_a_prompt_does_not_wait_for_stdin(handrail: Handrail) -> None:
     assert piped.end() == (0, "<Do it>\n")
 
 
-@pytest.mark.parametrize("words", [[], ["-"], ["Sum up:", "-"]])
+@pytest.mark.parametrize("words", [[], ["Sum up:", "-"]])
 def test_it_says_that_it_waits_for_stdin(handrail: Handrail, words: list[str]) -> None:
     piped = Piped(handrail, *words)
     assert piped.process.stderr is not None
@@ -650,7 +650,7 @@ def test_instructions_and_skills_count_when_they_are_trusted(handrail: Handrail)
 
     assert "Use tabs." not in before.out
     assert "ignoring AGENTS.md: not trusted, or changed since you trusted it" in before.err
-    assert "; review it with `handrail trust AGENTS.md`\n" in before.err
+    assert "; review it with `handrail trust AGENTS.md`, or /trust in a chat\n" in before.err
     assert "Use tabs." in after.out
     assert "- tea: Makes tea." in after.out
     assert "skill" in after.out.rpartition("|")[2].strip().split(",")
@@ -791,3 +791,28 @@ def test_what_is_too_long_for_a_model_is_shortened(handrail: Handrail) -> None:
     ran = handrail("run", *programmed(handrail, FORGETFUL), "Go", "--without", "bash")
 
     assert (ran.exit, ran.out) == (0, "[Left out\n")
+
+
+PROGRAM = """
+async def model(request):
+    if isinstance(request.messages[-1], ToolResults):
+        yield Reply((Text(request.messages[-1].results[0].text),))
+        return
+    code = "found = await glob(pattern='*.txt')\\nfound.splitlines()[0] + ' ' + await read(file_path='a.txt')"
+    call = Call("run_program", {"code": code}, "c1")
+    yield call
+    yield Reply((call,), "calls")
+"""
+
+
+def test_a_program_reads_files_with_the_tools_that_read(handrail: Handrail) -> None:
+    handrail.write("a.txt", "x")
+
+    ran = handrail("run", *programmed(handrail, PROGRAM), "--programs", "Look")
+    shown = handrail("runs", "show", "last")
+    offered = handrail("run", *programmed(handrail, PROGRAM), "Look")
+
+    assert (ran.exit, ran.out) == (0, "a.txt      1\tx\n")
+    calls = re.findall(r"#\d +((?:└ )?\w+) .* (\w+)$", shown.out, re.MULTILINE)
+    assert calls == [("run_program", "ok"), ("└ glob", "ok"), ("└ read", "ok")]
+    assert "There is no tool" in offered.out

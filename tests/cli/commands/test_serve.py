@@ -67,6 +67,14 @@ async def over_stdio(handrail: Handrail, *words: str, **options: Any) -> AsyncIt
 @asynccontextmanager
 async def over_http(handrail: Handrail, *words: str) -> AsyncIterator[str]:
     """The address of `handrail serve --http`, in a process of its own."""
+    async with in_process(handrail, *words) as (url, _):
+        yield url
+
+
+@asynccontextmanager
+async def in_process(
+    handrail: Handrail, *words: str
+) -> AsyncIterator[tuple[str, anyio.abc.Process]]:
     command = [str(forked.path() / "handrail"), "serve", "--http", "127.0.0.1:0", "--json", *words]
     process = await anyio.open_process(
         command, cwd=handrail.workspace, env=handrail.environment(TOKENS), stderr=None
@@ -77,7 +85,7 @@ async def over_http(handrail: Handrail, *words: str) -> AsyncIterator[str]:
             told = b""
             while b"\n" not in told:
                 told += await process.stdout.receive()
-        yield json.loads(told)["url"]
+        yield json.loads(told)["url"], process
         process.send_signal(signal.SIGTERM)
         with anyio.fail_after(60):
             await process.wait()
@@ -167,6 +175,70 @@ async def test_two_gateways_over_http_are_one(handrail: Handrail) -> None:
         "alice-0123" in str(runs),
     )
     assert failed == ("There is no tool", True, True, False)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("by", ["signal", "change"])
+async def test_servers_users_and_rules_change_while_calls_run(  # noqa: PLR0915  one story
+    handrail: Handrail, by: str
+) -> None:
+    processes = list[anyio.abc.Process]()
+
+    def put(name: str, *users: str, rules: str = "") -> None:
+        entry = {"command": os.path.realpath(sys.executable), "args": ["-S", str(RAW), "holds"]}
+        entry |= {"sandbox": False, "reads": ["get_*", "hold", "echo"]}  # type: ignore[dict-item]
+        handrail.write("servers.json", json.dumps({"mcpServers": {name: entry}}))
+        handrail.write("bob.toml", rules)
+        tables = [
+            f'[principals.{one}]\ntoken_env = "{one.upper()}"\nrules = "bob.toml"\n'
+            for one in users
+        ]
+        handrail.write("users.toml", "".join(tables) or "broken")
+        for process in processes if by == "signal" else ():
+            process.send_signal(signal.SIGHUP)
+
+    async def list_for(name: str) -> list[str] | None:
+        try:
+            async with connect(url, TOKENS[name]) as client:
+                return [tool.name for tool in (await client.list_tools()).tools]
+        except Exception:  # noqa: BLE001  401, in a group
+            return None
+
+    async def until(name: str, holds: Any) -> list[str] | None:
+        with anyio.fail_after(60):
+            while not holds(listed := await list_for(name)):  # noqa: ASYNC110  another process
+                await anyio.sleep(0.1)
+        return listed
+
+    gate, held = handrail.workspace / "gate", list[str]()
+    put("raw", "alice")
+    words = ("--mcp", "servers.json", "--principals", "users.toml", "--first-use")
+    async with in_process(handrail, *words) as (url, process):
+        processes.append(process)
+        await wait_ready(url)
+        async with connect(url, TOKENS["ALICE"]) as client, anyio.create_task_group() as group:
+
+            async def hold() -> None:
+                result = await client.call_tool("mcp__raw__hold", {"text": str(gate)})
+                held.append(text_of(result))
+
+            group.start_soon(hold)
+            await until("ALICE", lambda listed: "mcp__raw__hold" in listed)
+            denied = '[[rule]]\ndecide = "deny"\ntools = "*__get_it"\n'
+            put("other", "alice", "bob", rules=denied)
+            bob = await until("BOB", lambda listed: listed and "mcp__other__echo" in listed)
+            put("other")  # its file of users is broken: nothing changes
+            gate.touch()
+        put("other", "bob", rules=denied)
+        alice = await until("ALICE", lambda listed: listed is None)
+        again = await list_for("BOB")
+
+    assert held == ["held"]
+    assert alice is None
+    assert bob == again
+    assert bob is not None
+    assert {"mcp__other__hold", "mcp__other__put_it"} <= set(bob)
+    assert not {"mcp__other__get_it", "mcp__raw__hold"} & set(bob)
 
 
 def show_runs(handrail: Handrail) -> list[str]:

@@ -68,7 +68,7 @@ warn  model               no model is set
                           `--model PROVIDER:NAME`
 ok    terminal            no terminal, no colors, utf-8
 """)
-    assert ran.err == snapshot("43 checks: 0 failed, 1 warning; `--full` shows all\n")
+    assert ran.err == snapshot("44 checks: 0 failed, 1 warning; `--full` shows all\n")
     document = schema("doctor", looked(handrail).json)
     assert document["status"] == "warn"
     lines = handrail("doctor", "-o", "jsonl").lines
@@ -217,6 +217,7 @@ def test_extras_that_are_missing_or_old_come_with_the_command_that_brings_them(
             "extra-all",
             "extra-anthropic",
             "extra-console",
+            "extra-credentials",
             "extra-durable",
             "extra-google",
             "extra-mcp",

@@ -120,6 +120,18 @@ def test_of_the_lines_that_hide_a_program_or_a_loss_none_is_decided_wrongly(
     assert wrong(workspace, "agent-commands-5.tsv") == {}
 
 
+def test_of_524_usual_lines_one_is_asked_about_without_need(workspace: Path) -> None:
+    certificate = "openssl x509 -in certs/dev.pem -noout -text"
+    lines = lines_of("agent-commands-6.tsv")
+    asks = asked(workspace, "edits", [line.text for line in lines])
+
+    assert wrong(workspace, "agent-commands-6.tsv") == {
+        "edits: usual, run": [certificate],
+        "open: usual, run": [certificate],
+    }
+    assert (len(lines), len(asks)) == (524, 9)
+
+
 def test_the_lists_have_the_lines_that_their_figures_are_about() -> None:
     lines = lines_of("agent-commands-2.tsv")
     counts = {

@@ -89,6 +89,8 @@ async def test_a_result_is_kept_until_the_database_is_back(
 
     assert (texts(done), payments.paid) == (["paid A1"], ["A1"])
     assert "a statement waits for the database: Cannot use the runs in" in caplog.text
+    said = "a worker of durable runs waits for the database: Cannot use the runs in"
+    assert caplog.text.count(said) in (1, 2)  # of its two loops, each says it once
 
 
 # a database that cannot be written

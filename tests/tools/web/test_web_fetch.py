@@ -19,6 +19,7 @@ from inline_snapshot import snapshot
 from handrail import (
     WRITE,
     Access,
+    Allow,
     Call,
     Executor,
     FailureKind,
@@ -28,6 +29,8 @@ from handrail import (
     Transient,
 )
 from handrail.net import Guard
+from handrail.permissions import Pending
+from handrail.policy import Rulebook
 from handrail.tools import web_fetch
 from net.web_stage import (
     OTHER,
@@ -165,9 +168,7 @@ Use it for a URL that the user gave or that a fetched page links to; for project
     [
         ("https://Example.org/a/../b?c=/../d#e", "net:example.org:443/b"),
         ("http://example.org", "net:example.org:80"),
-        ("https://[2606:4700::1]/", "net:[2606:4700::1]:443"),
-        ("no url", "net:"),
-        ("http://a@b.test/", "net:"),
+        ("https://[2606:4700:4700::1111]/", "net:[2606:4700:4700::1111]:443"),
     ],
 )
 async def test_a_call_says_which_page_it_will_touch(url: str, resource: str) -> None:
@@ -175,6 +176,26 @@ async def test_a_call_says_which_page_it_will_touch(url: str, resource: str) -> 
         told = executor.explain(Call("web_fetch", {"url": url}, "1"))
 
     assert told.accesses == (Access(WRITE, resource),)
+
+
+async def test_nobody_is_asked_about_what_the_guard_refuses() -> None:
+    asked: list[str] = []
+
+    async def approve(pending: Pending) -> Allow:
+        asked.append(pending.question)
+        return Allow()
+
+    urls = ["no url", "http://a@b.test/", "http://example.org:8123/", "http://127.0.0.1/"]
+    async with Executor(Toolset(web_fetch()), policy=Rulebook(), approvals=approve) as executor:
+        done = [await executor.run(Call("web_fetch", {"url": url}, "1")) for url in urls]
+
+    assert asked == []
+    assert [(str(one.failure.kind), one.text.split(".")[0]) for one in done if one.failure] == [
+        ("failed", "The URL contains ' '"),
+        ("denied", "Not run: the URL contains a user name (before @)"),
+        ("denied", "Not run: port 8123 is not allowed, only 80 and 443"),
+        ("denied", "Not run: '127"),
+    ]
 
 
 async def test_a_long_page_comes_in_parts() -> None:

@@ -63,6 +63,6 @@ def listen(talk: Conversation, system: str | None, *, caller: Context[Any] | Non
         caller: A sub-agent's: the call that it runs for. It knows what the outer run has heard.
     """
     outer = None if caller is None else caller.heard
-    heard = Heard([system or ""], outer=outer, follows_turns=False)
+    heard = Heard(system=system or "", outer=outer, follows_turns=False)
     heard.follow(MessageFeed(talk, is_inside=caller is not None))
     return heard

@@ -20,7 +20,7 @@ from handrail.agent._history.record_codec import (
 )
 from handrail.agent._loop.model_stream import Show, ask
 from handrail.messages import Model, ModelError, Reply, Request, model_names
-from handrail.permissions import Ledger
+from handrail.permissions import CallRecords, Ledger
 
 
 class Steps(Protocol):
@@ -45,6 +45,11 @@ class Recorder(Protocol):
         ...
 
     @property
+    def records(self) -> CallRecords:
+        """Stores texts for calls that a restart interrupts."""
+        ...
+
+    @property
     def ledger(self) -> Ledger:
         """Records which approvals were used, for all processes."""
         ...
@@ -65,6 +70,12 @@ class Recorder(Protocol):
         With ``again``, the run's state says a former attempt may have begun them.
         """
         ...
+
+
+def turn_options(recorder: Recorder) -> dict[str, Any]:
+    """Return what the turns of a recorded run need."""
+    names = ("known", "claimant", "records")
+    return {name: getattr(recorder, name) for name in names}
 
 
 def has_rows(recorder: Recorder | None) -> bool:

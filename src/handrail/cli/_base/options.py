@@ -145,6 +145,12 @@ PLAIN = click.option(
     is_flag=True,
     help="Print sentences: no color, no signs, no row that changes. For screen readers and logs.",
 )
+PROGRAMS = _setting(
+    "--programs",
+    is_flag=True,
+    default=None,
+    help="Offer a tool that runs Python programs: they can call the tools that read.",
+)
 SYSTEM = _setting("--system", metavar="TEXT", help="System prompt.")
 MODEL_TRIES = _setting(
     "--model-tries",
@@ -177,6 +183,18 @@ MAX_SECONDS = _setting(
     metavar="N",
     help="Stop a run after N seconds (default: no limit).",
 )
+MAX_COST_PER_DAY = _setting(
+    "--max-cost-per-day",
+    type=_Seconds(),
+    metavar="N",
+    help="Stop runs once all runs of this user have cost N dollars today (default: no limit).",
+)
+MAX_COST_PER_MONTH = _setting(
+    "--max-cost-per-month",
+    type=_Seconds(),
+    metavar="N",
+    help="The same for the current month (default: no limit).",
+)
 DATABASE = _setting(
     "--database",
     metavar="DATABASE",
@@ -188,6 +206,7 @@ MODEL_OPTIONS = (
     MODEL,
     BASE_URL,
     KEY_VARIABLE,
+    PROGRAMS,
     SYSTEM,
     MODEL_TRIES,
     MAX_TOKENS,
@@ -195,5 +214,7 @@ MODEL_OPTIONS = (
     MAX_CALLS,
     MAX_TOTAL_TOKENS,
     MAX_SECONDS,
+    MAX_COST_PER_DAY,
+    MAX_COST_PER_MONTH,
 )
 """Options for every command with a model."""

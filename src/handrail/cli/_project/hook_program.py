@@ -12,7 +12,7 @@ import signal
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import anyio
 import anyio.to_thread
@@ -20,7 +20,9 @@ import anyio.to_thread
 from handrail._support import is_table
 from handrail._support.loop import shield
 from handrail.cli._project.workspace_code import SOURCES_ONLY
-from handrail.sandbox import Process, Sandbox
+
+if TYPE_CHECKING:  # loaded for programs that run inside
+    from handrail.sandbox import Process, Sandbox
 
 FOLDERS = ("HANDRAIL_PROJECT_DIR", "CLAUDE_PROJECT_DIR")
 """Variables with the workspace's path."""

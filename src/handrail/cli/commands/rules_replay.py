@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import click
 
 from handrail import Decision
@@ -17,9 +18,16 @@ from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.options import TOOL_OPTIONS
 from handrail.cli._base.printable import one_line
 from handrail.cli._project.kit import Kit
+from handrail.cli._project.models import model_of
 from handrail.cli._rules.files import read_rules
 from handrail.cli._rules.propose import RuleProposals, propose_rules
-from handrail.cli._rules.recorded_calls import SkippedCall, attach_decisions, read_calls
+from handrail.cli._rules.recorded_calls import (
+    SkippedCall,
+    attach_decisions,
+    read_calls,
+    read_lines,
+)
+from handrail.cli._rules.reviews import replay_reviews
 from handrail.cli._rules.wording import plain_quantity
 from handrail.cli._runs.saved import run_ids
 from handrail.policy import (
@@ -67,13 +75,23 @@ class _ReplayOutcome:
 @click.option(
     "--propose", is_flag=True, help="Print the fewest rules that would avoid approval requests."
 )
-def command(app: App, source: str, *, file: Path | None, propose: bool) -> Exit:
+@click.option(
+    "--reviewer",
+    metavar="MODEL",
+    help="Ask this model about the requests that the rules let a second model answer.",
+)
+def command(
+    app: App, source: str, *, file: Path | None, propose: bool, reviewer: str | None
+) -> Exit:
     """Check recorded calls against the rules and show what would change. Runs nothing.
 
     Calls of a run are compared with the decisions of that run, other calls with the current
-    rules. The exit code is 1 if a decision would change.
+    rules. The exit code is 1 if a decision would change. With `--reviewer`, each recorded
+    request that a second model may answer is put to a model.
     """
     kit = Kit(app)
+    if reviewer is not None:
+        return _review(kit, source, file, reviewer)
     calls, skipped = attach_decisions(read_calls(source, app.workspace), kit.tools, _before(kit))
     rules = _by_file(kit, file) if file is not None else kit.rules
     outcome = _ReplayOutcome(
@@ -89,6 +107,21 @@ def command(app: App, source: str, *, file: Path | None, propose: bool) -> Exit:
     for message in _messages(outcome, propose=propose):
         app.say(message)
     return Exit.FAILED if outcome.changes and not propose else Exit.DONE
+
+
+def _review(kit: Kit, source: str, file: Path | None, named: str) -> Exit:
+    """Put recorded requests to a model, and print its answers."""
+    app, rules = kit.app, _by_file(kit, file) if file is not None else kit.rules
+    settings = replace(app, flags={**app.flags, "model": named}).settings
+    model = model_of(settings, app.workspace)
+    lines = read_lines(source, app.workspace)
+    done = anyio.run(replay_reviews, lines, kit.tools, rules, model)
+    counts = Counter(one.verdict for one in done)
+    decided = Counter({"allow": counts["allow"], "ask": len(done) - counts["allow"]})
+    document = _document(_ReplayOutcome(decided, [], [], RuleProposals()))
+    app.print(document | {"reviews": [asdict(one) for one in done]}, map(str, done))
+    app.say(", ".join(f"{counts[word]} {word}" for word in ("allow", "ask", "person")))
+    return Exit.DONE
 
 
 def _before(kit: Kit) -> Rulebook:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import anyio
 import click
 
 from handrail._support.private_files import read_private_file
@@ -16,6 +17,7 @@ from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.options import TOOL_OPTIONS
+from handrail.cli._base.reloading import keep_reloaded
 from handrail.cli._base.signals import run_alone
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.principals import MIN_TOKEN_CHARS, Principal, read_principals
@@ -72,6 +74,9 @@ def command(  # noqa: PLR0913  each is an option with a default
     Over HTTP a client needs a token: one of --principals, the one in HANDRAIL_SERVE_TOKEN, or a
     new one that is shown at the start.
 
+    Over HTTP, changed files of servers, users and rules take effect while it runs, without ending
+    calls; SIGHUP reads them again at once.
+
     With --mcp, the tools are those of other MCP servers, and with --tools also your own. A server
     must be reviewed first (`handrail mcp review`), unless you pass --first-use.
     """
@@ -85,6 +90,7 @@ def command(  # noqa: PLR0913  each is an option with a default
         kit=kit,
         configs=configs,
         principals=users,
+        principals_file=principals if place else None,
         keys=_read_keys(key_file),
         first_use=first_use,
         telemetry=telemetry,
@@ -125,7 +131,10 @@ async def _serve_http(
         document = {"url": url, "run": served.saved.id, "principals": len(served.principals)}
         users = quantity(len(served.principals), "user")
         app.print(document, [f"serving at {url}, to {users}, run {served.saved.id}"])
-        await serve_http(served.make_app(*accepted), served.executor, listening)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keep_reloaded, served.list_watched, served.reload)
+            await serve_http(served.make_app(*accepted), served.executor, listening)
+            tasks.cancel_scope.cancel()
 
 
 def _find_principals(app: App, kit: Kit, file: Path | None) -> tuple[Principal, ...]:

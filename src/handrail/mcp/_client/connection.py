@@ -32,14 +32,16 @@ from handrail import (
 )
 from handrail._support.loop import spawn
 from handrail._support.visible import spell_out
-from handrail.mcp._client.content import (
+from handrail.mcp._calls.content import (
     read_contents,
     read_listing,
     read_messages,
     read_result,
 )
+from handrail.mcp._calls.following import find_handle, follow
+from handrail.mcp._calls.outgoing import Outgoing
+from handrail.mcp._calls.shapes import CreatedTask
 from handrail.mcp._client.definition import ListedTool
-from handrail.mcp._client.outgoing import Outgoing
 from handrail.mcp._client.resources import ServerPrompt
 from handrail.mcp._client.servers import HttpServer, NotConnected, Server
 from handrail.mcp._client.session import Era, Session, open_session
@@ -220,13 +222,17 @@ class Connection:
         raise Transient(f"The MCP server {self.name!r} forgets its sessions.")
 
     async def _send(self, request: Outgoing, responses: Any, state: str | None) -> Sent:
-        """Call a tool in the current session.
+        """Call a tool in the current session, or wait for the work that the call has begun.
 
         Returns None if the session expired before the call was read.
         """
         session = self._session or await self._wait_session()
         try:
+            if handle := find_handle(request):
+                return await follow(self._ask, request, handle, self.name)
             sent = await session.send(request, self.name, responses=responses, state=state)
+            if isinstance(sent, CreatedTask):
+                return await follow(self._ask, request, sent.task_id, self.name)
             return sent if isinstance(sent, InputRequiredResult) else _READERS[request.kind](sent)
         except MCPError as error:
             if session.watch.expired and error.code != CONNECTION_CLOSED:  # else it may have run
@@ -236,6 +242,17 @@ class Connection:
         except ValueError as error:
             message = f"The MCP server {self.name!r} sent an answer that is not a result."
             raise _with_note(ToolFailed(message), str(error)) from error
+
+    async def _ask(self, request: Any, kind: type[Any]) -> Any:
+        """Send a request about long work. Raises Transient if the connection is lost."""
+        session = self._session or await self._wait_session()
+        try:
+            return await session.ask(request, kind)
+        except MCPError as error:
+            watch = session.watch
+            if error.code != CONNECTION_CLOSED and not (watch.expired or watch.needs_login):
+                raise
+            raise await self._explain(session, error, repeatable=True) from error
 
     async def list_prompts(self) -> list[ServerPrompt]:
         """Return the server's prompts. Raises HandrailError if it has none."""

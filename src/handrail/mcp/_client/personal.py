@@ -15,9 +15,9 @@ import anyio
 
 from handrail import NeedsLogin, Result, ToolFailed, Transient
 from handrail._support.loop import spawn
+from handrail.mcp._calls.outgoing import Outgoing
 from handrail.mcp._client.connection import Connection
 from handrail.mcp._client.definition import ListedTool
-from handrail.mcp._client.outgoing import Outgoing
 from handrail.mcp._client.servers import HttpServer, NotConnected
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ class Pins:
     Args:
         folder: Where approvals are stored. Without one, they last as long as this object.
         first_use: Whether to approve a definition when first seen, by default only in memory. A
-            changed one is never approved.
+            changed one is never approved. With a folder, new tools of a known server are not.
     """
 
     def __init__(self, folder: Path | None = None, *, first_use: bool | None = None) -> None:
@@ -62,7 +62,8 @@ class Pins:
         now = tuple(listed)
         approved = {definition.name: definition for definition in self.get(server)}
         new = [definition for definition in now if definition.name not in approved]
-        if self._first_use and new:
+        is_first = self._folder is None or not self.is_reviewed(server)
+        if self._first_use and new and is_first:
             self.approve(server, new)
             approved |= {definition.name: definition for definition in new}
         changed = [tool for tool in now if not _is_same(approved.get(tool.name), tool, server)]

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from handrail import READ, Access, Context, Json, Result, Spec, Tool
-from handrail.mcp._client.outgoing import Kind
+from handrail.mcp._calls.outgoing import Kind
 from handrail.mcp._client.servers import join_names
 
 LIST, READ_ONE = "list_resources", "read_resource"

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, TypeAlias
 
 import anyio
 import mcp_types
 from mcp import Client, MCPError
+from mcp.client.extension import advertise
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from handrail._version import __version__
+from handrail.mcp._calls.outgoing import Outgoing
+from handrail.mcp._calls.shapes import TASKS, CreatedTask
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.http import connect_address
-from handrail.mcp._client.outgoing import Outgoing
 from handrail.mcp._client.servers import HttpServer, Server
 from handrail.mcp._client.stdio import connect_program
 from handrail.mcp._client.watch import Watch
@@ -34,19 +36,22 @@ log = logging.getLogger("handrail.mcp")
 
 
 class _Answer:
-    """Reads an answer: the result, or what the server requires first."""
+    """Reads an answer: the result, or what comes in its place."""
 
-    def __init__(self, complete: type[mcp_types.Result]) -> None:
+    def __init__(
+        self, complete: type[mcp_types.Result], others: Mapping[str, type[mcp_types.Result]]
+    ) -> None:
         self._complete = complete
+        self._others = others
 
     def model_validate(self, sent: dict[str, Any], **how: Any) -> Any:
-        asks = sent.get("resultType") == "input_required"
-        kind = mcp_types.InputRequiredResult if asks else self._complete
+        kind = self._others.get(str(sent.get("resultType")), self._complete)
         return kind.model_validate(sent, **how)
 
 
-_RESULT: Any = _Answer(mcp_types.CallToolResult)
-_CONTENTS: Any = _Answer(mcp_types.ReadResourceResult)
+_ASKS = {"input_required": mcp_types.InputRequiredResult}
+_RESULT: Any = _Answer(mcp_types.CallToolResult, {**_ASKS, "task": CreatedTask})
+_CONTENTS: Any = _Answer(mcp_types.ReadResourceResult, _ASKS)
 
 
 @asynccontextmanager
@@ -71,6 +76,7 @@ async def open_session(server: Server, watch: Watch, era: Era) -> AsyncGenerator
         client_info=info,
         cache=None,
         elicitation_callback=askers.answer,
+        extensions=[advertise(TASKS)],
     ) as client:
         if era not in ("auto", "legacy"):  # the SDK then does not ask what the server has
             with suppress(MCPError):
@@ -134,6 +140,10 @@ class Session:
             return await self._session.send_request(sent, kind, progress_callback=request.heard)
         with self._askers.note(request.context, server):
             return await self._session.send_request(sent, kind, progress_callback=request.heard)
+
+    async def ask(self, request: mcp_types.Request[Any, Any], kind: type[Any]) -> Any:
+        """Send a request of an extension, and return its answer. Raises MCPError."""
+        return await self._session.send_request(request, kind)
 
     async def find_resources(self) -> None:
         """Find out whether there are any: many servers claim so, and have none."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 
 from handrail import Context, FailureKind, HandrailError, Json, Result, Tool, Toolset, Transient
+from handrail.mcp._calls.outgoing import Kind, Outgoing
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.effects import Effects
-from handrail.mcp._client.outgoing import Kind, Outgoing
 from handrail.mcp._client.pins import ChangedTool, Pins
 from handrail.mcp._client.resources import ServerPrompt, make_resource_tools
 from handrail.mcp._client.servers import HttpServer, NotConnected, Server, is_tool_name
@@ -98,11 +98,14 @@ class McpSource:
         self._start_seconds = start_seconds
         self._connection: Connection | None = None
         self._people: PersonalConnections | None = None
-        """The connections of each person, if calls are sent with their own credentials."""
+        """Each person's connections, if calls are sent with their own credentials."""
         self._has_resources = False
         self._is_offline = False
         """Whether a call may connect."""
         self._lock = anyio.Lock()
+        self._running = 0
+        self._idle = anyio.Event()
+        """Set, and replaced, when no call is running any more."""
         self._changed: Changed | None = None
         self._listed: tuple[ListedTool, ...] = ()
         self.problems: tuple[str, ...] = ()
@@ -140,6 +143,9 @@ class McpSource:
         finally:
             self._changed = None
             await self._disconnect(connection)
+            people, self._people = self._people, None
+            if people is not None:
+                await people.close()
 
     def offline(self) -> Toolset:
         """Return the approved tools without connecting. The first call connects.
@@ -165,6 +171,23 @@ class McpSource:
         self._take(self._listed)
         if self._people is not None:
             self._people.check_again()
+
+    def is_like(self, other: McpSource) -> bool:
+        """Return whether another source offers the same tools from the same server."""
+        mine = self.server, self.offer, self._era, self._start_seconds
+        return mine == (other.server, other.offer, other._era, other._start_seconds)
+
+    def check_again(self) -> None:
+        """Compare what the server has listed with what is approved now."""
+        if self._connection is not None:
+            self._take(self._listed)
+        if self._people is not None:
+            self._people.check_again()
+
+    async def wait_idle(self) -> None:
+        """Wait until no call is running."""
+        while self._running:
+            await self._idle.wait()
 
     # -- the connection --------------------------------------------------------------------------
 
@@ -248,7 +271,18 @@ class McpSource:
         return await self._run(request)
 
     async def _run(self, request: Outgoing) -> Result:
-        """Send a call: with the credential of its person, if each has one."""
+        """Send a call, which is counted until it ends."""
+        self._running += 1
+        try:
+            return await self._send(request)
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+                self._idle = anyio.Event()
+
+    async def _send(self, request: Outgoing) -> Result:
+        """Send a call: with its person's credential, if each has one."""
         is_personal = isinstance(self.server, HttpServer) and bool(self.server.personal)
         if not is_personal:
             connection = self._connection or await self._connect_for(request.context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -15,21 +15,21 @@ def with_metrics(
     app: Application,
     metrics: CallMetrics,
     *,
-    tokens: Iterable[str],
+    tokens: Collection[str],
     upstreams: Upstreams | None = None,
 ) -> Application:
     """Return an application with ``/metrics``, in the Prometheus text format.
 
-    A request needs one of the bearer ``tokens``. The answer has the names of all servers and tools,
-    so give a token only to those who may know them.
+    A request needs one of the bearer ``tokens``, which are read for each request. The answer has
+    the names of all servers and tools, so give a token only to those who may know them.
     """
-    allowed = frozenset(sha256(f"Bearer {token}".encode()).digest() for token in tokens)
 
     async def answer(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope.get("path") != "/metrics":
             await app(scope, receive, send)
             return
         given = dict(scope["headers"]).get(b"authorization", b"")
+        allowed = {sha256(f"Bearer {token}".encode()).digest() for token in tokens}
         if sha256(given).digest() not in allowed:
             await respond(send, 401, "This needs a token that may read metrics.\n")
             return

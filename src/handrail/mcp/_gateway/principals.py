@@ -27,6 +27,10 @@ class RulesByPrincipal:
     """
 
     def __init__(self, common: Rulebook, own: Mapping[str, Rulebook]) -> None:
+        self.replace(common, own)
+
+    def replace(self, common: Rulebook, own: Mapping[str, Rulebook]) -> None:
+        """Decide by these rules from now on."""
         self._common = common
         self._own = dict(own)
         self._all = (common, *(own[name] for name in sorted(own)))
@@ -91,16 +95,17 @@ def limit_principals(
 ) -> Hook:
     """Return a hook rejecting calls beyond their principal's quota. It never waits.
 
-    A principal without a quota is not limited. A rejected call is not counted.
+    A principal without a quota is not limited. A rejected call is not counted. The mapping is read
+    for each call, so it can change.
     """
-    used = {name: _Use() for name in quotas}
+    used: dict[str, _Use] = {}
 
     def before(call: CheckedCall) -> CheckedCall | Result:
         name = call.turn.principal or ""
         quota = quotas.get(name)
         if quota is None:
             return call
-        use, now = used[name], clock()
+        use, now = used.setdefault(name, _Use()), clock()
         while use.times and now - use.times[0] >= quota.seconds:
             use.times.popleft()
         if quota.calls is not None and len(use.times) >= quota.calls:

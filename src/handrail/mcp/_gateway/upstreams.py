@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from handrail import DuplicateName, Executor, Exposure, HandrailError, Registry, Toolset
 from handrail.mcp._client.source import McpSource
@@ -26,6 +27,10 @@ PUBLISH_SECONDS = 0.2
 """Minimum seconds between two changes to the clients' tools."""
 READY_SECONDS = 10.0
 """After this time a gateway is ready, even if some servers have not answered."""
+FIRST_LIST_SECONDS = 5.0
+"""How long the first lists wait for servers without approved tools."""
+DRAIN_SECONDS = 600.0
+"""How long a removed server's calls may run on."""
 OWN_TOOLS = "own tools"
 """Source name for the gateway's own tools. No server can have it."""
 
@@ -54,6 +59,8 @@ class _Upstream:
     """Its tools when they were last offered."""
     tried: anyio.Event = field(default_factory=anyio.Event)
     """Set when the first attempt to connect has ended."""
+    removed: anyio.Event = field(default_factory=anyio.Event)
+    """Set when it is no longer among the servers. Its running calls may end."""
 
 
 class Upstreams:
@@ -86,11 +93,9 @@ class Upstreams:
         self._names: set[str] = set()
         """The servers in the registry."""
         self._opened_at = float("inf")
-        self._upstreams: dict[str, _Upstream] = {}
-        for source in sources:
-            if source.name in self._upstreams:
-                raise DuplicateName(f"Two MCP servers are named {source.name!r}. Rename one.")
-            self._upstreams[source.name] = _Upstream(source)
+        self._upstreams = {name: _Upstream(source) for name, source in _by_name(sources).items()}
+        self._open: tuple[TaskGroup, Executor] | None = None
+        """What runs while it is connected."""
         if own is not None and len(own):
             self.registry.add(own, name=OWN_TOOLS)
 
@@ -107,10 +112,38 @@ class Upstreams:
             for upstream in usable:
                 tasks.start_soon(self._keep, upstream)
             tasks.start_soon(self._keep_published, executor)
+            self._open = tasks, executor
             try:
                 yield
             finally:
+                self._open = None
                 tasks.cancel_scope.cancel()
+
+    async def replace(self, sources: Iterable[McpSource]) -> None:
+        """Serve exactly these servers from now on. Raises RuntimeError outside ``connect``.
+
+        A server with the same configuration stays connected, and its approvals are read again. The
+        calls running at a removed or changed one can end: they have ``DRAIN_SECONDS``.
+        """
+        if self._open is None:
+            raise RuntimeError("Upstreams are replaced inside of `connect`.")
+        tasks, executor = self._open
+        wanted = _by_name(sources)
+        for name, upstream in list(self._upstreams.items()):
+            if name in wanted and wanted[name].is_like(upstream.source):
+                upstream.source.check_again()
+                del wanted[name]
+                continue
+            upstream.removed.set()
+            del self._upstreams[name]
+            if name not in wanted and name in self._names:
+                self._names.discard(name)
+                self.registry.remove(name)
+        for name, source in wanted.items():
+            made = self._upstreams[name] = _Upstream(source)
+            if _load_approved(made):
+                tasks.start_soon(self._keep, made)
+        await self._publish(executor)
 
     async def wait_tried(self, seconds: float) -> None:
         """Wait for servers without approved tools, to avoid an empty first list.
@@ -132,6 +165,20 @@ class Upstreams:
         is_complete = waited >= 0 and all(tried) and not self._find_new()
         return waited >= READY_SECONDS or is_complete
 
+    async def wait_first(self) -> tuple[str, ...]:
+        """Wait until each server was tried, for its first list, and name those without an answer.
+
+        Servers with approved tools are not waited for. Each has ``FIRST_LIST_SECONDS`` from the
+        gateway's start.
+        """
+        left = self._opened_at + FIRST_LIST_SECONDS - anyio.current_time()
+        await self.wait_tried(min(FIRST_LIST_SECONDS, left))
+        return tuple(
+            name
+            for name in sorted(self._upstreams)
+            if not len(self._upstreams[name].tools) and self._upstreams[name].source.state != "open"
+        )
+
     def health(self) -> tuple[UpstreamHealth, ...]:
         """Return how each server is, in name order."""
         return tuple(_describe(self._upstreams[name]) for name in sorted(self._upstreams))
@@ -141,18 +188,22 @@ class Upstreams:
     async def _keep(self, upstream: _Upstream) -> None:
         """Connect until it succeeds once. The source then reconnects by itself."""
         pause = FIRST_PAUSE
-        while True:
+        while not upstream.removed.is_set():
             try:
                 async with upstream.source.open(partial(self._take, upstream)) as tools:
                     self._take(upstream, tools)
                     upstream.problem = ""
-                    await anyio.sleep_forever()
+                    await upstream.removed.wait()
+                    with anyio.move_on_after(DRAIN_SECONDS):
+                        await upstream.source.wait_idle()
+                    return
             except Exception as error:  # noqa: BLE001  one server must not end the others
                 if str(error) != upstream.problem:
                     log.warning("the MCP server %r: %s", upstream.source.name, error)
                 upstream.problem = str(error)
             upstream.tried.set()
-            await anyio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311  no secret
+            with anyio.move_on_after(pause * random.uniform(0.5, 1)):  # noqa: S311  no secret
+                await upstream.removed.wait()
             pause = min(LONGEST_PAUSE, pause * 2)
 
     def _take(self, upstream: _Upstream, tools: Toolset) -> None:
@@ -202,6 +253,15 @@ class Upstreams:
     def _find_new(self) -> list[_Upstream]:
         """Return the servers whose tools have changed since they were last offered."""
         return [one for one in self._upstreams.values() if one.tools is not one.offered]
+
+
+def _by_name(sources: Iterable[McpSource]) -> dict[str, McpSource]:
+    found: dict[str, McpSource] = {}
+    for source in sources:
+        if source.name in found:
+            raise DuplicateName(f"Two MCP servers are named {source.name!r}. Rename one.")
+        found[source.name] = source
+    return found
 
 
 def _load_approved(upstream: _Upstream) -> bool:

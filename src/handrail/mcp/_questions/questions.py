@@ -95,6 +95,18 @@ async def _ask_all(
     return responses
 
 
+async def answer_requests(
+    context: Context, server: str, asked: Mapping[str, types.InputRequest]
+) -> dict[str, Any]:
+    """Put the questions of a server's long work to the user, and return the answers by key."""
+    required = _read_required(types.InputRequiredResult(input_requests=dict(asked)), server)
+    requests: Any = required["requests"]
+    return {
+        key: await ask(context, server, request["params"], f"task-{key}")
+        for key, request in requests.items()
+    }
+
+
 async def ask(
     context: Context,
     server: str,

@@ -15,7 +15,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import TokenVerifier
 
 from handrail import Context, Executor, Json, NeedsLogin
-from handrail.mcp._server.gate import Tokens
+from handrail.mcp._server.gate import FixedTokens
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 PLACE = "`make_server`"
@@ -107,7 +107,7 @@ def _is_function(value: Any) -> bool:
 
 async def find_holder(tokens: Mapping[str, str] | TokenVerifier, token: str) -> str | None:
     """Return the principal with a token, as ``http_app(tokens=...)`` knows it, or None."""
-    verifier = Tokens(tokens) if isinstance(tokens, Mapping) else tokens
+    verifier = FixedTokens(tokens) if isinstance(tokens, Mapping) else tokens
     found = await verifier.verify_token(token)
     return None if found is None else found.subject or found.client_id
 

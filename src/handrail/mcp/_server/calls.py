@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import mcp_types as types
@@ -30,15 +30,21 @@ from handrail.mcp._server.changes import Changes
 from handrail.mcp._server.content import list_definitions, refuse, write_result
 from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import PrincipalTools, RulesOf
+from handrail.mcp._server.tasks import running_task
 from handrail.permissions import Answer, Pending
 
 if TYPE_CHECKING:
     from handrail.sources import Heard
 
+WaitFirst: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
+"""Waits for what a first list needs, and returns the names of those still missing."""
+
 MAX_SESSIONS = 10_000
 """Maximum number of sessions. The longest idle one is dropped first."""
 _MAX_HEARD_CHARS = 1_000_000
 """Characters a session remembers, for rules about sources."""
+MISSING = "handrail/missing"
+"""The key for servers whose tools are not in a list, because they have not answered."""
 _TURN = "session"
 _OTHER_FACTS = (
     "Not run: this answer is to a question of a session with other permissions. Call again."
@@ -76,7 +82,7 @@ class Session:
 class Calls:
     """Answers the requests about tools."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is an option of `make_server`
         self,
         executor: Executor,
         *,
@@ -85,8 +91,10 @@ class Calls:
         rules_of: RulesOf | None,
         facts: CallerFacts,
         extra: Toolset | None = None,
+        wait_first: WaitFirst | None = None,
     ) -> None:
         self._executor = executor
+        self._wait_first = wait_first
         self._facts = facts
         self._extra = extra
         """Tools that are called but not listed: they serve other requests."""
@@ -103,11 +111,21 @@ class Calls:
 
     async def list_tools(self, request: Request, _params: object) -> types.ListToolsResult:
         """Return the tools a client can call. From here on, calls mean these."""
+        missing = () if self._wait_first is None else await self._wait_first()
         tools = await self._executor.prepare_tools()
         if self.changes is not None:
             self.changes.remember(name_session(request), request)
-        shown = await self._tools.select(tools, self._facts.find_caller().principal)
-        return types.ListToolsResult(tools=list_definitions(shown))
+        principal = self._facts.find_caller().principal
+        shown = await self._tools.select(tools, principal)
+        named = [name for name in missing if self._tools.may_know(name, principal)]
+        found = types.ListToolsResult(tools=list_definitions(shown))
+        return found.model_copy(update={"meta": {MISSING: named}}) if named else found
+
+    def find_owner(self, request: Request) -> object:
+        """Return whom a request is from: what it may do must be the same."""
+        caller = self._facts.find_caller()
+        metadata = self._facts.read_metadata(caller)
+        return name_session(request), self._facts.digest(caller, metadata)
 
     def find_schema(self, name: str) -> Mapping[str, Any] | None:
         """Return what a tool takes. Without this, the SDK lists all tools for each call."""
@@ -327,14 +345,20 @@ async def _with_progress(
 
 def _may_want_progress(request: Request) -> bool:
     """Return whether to report progress. A client in this process has no token to ask with."""
+    if running_task.get() is not None:
+        return True
     has_token = request.meta is not None and "progress_token" in request.meta
     return has_token or (request.request is None and is_modern(request))
 
 
 async def _forward(feed: Any, request: Request) -> None:
     """Send a call's progress and output to its client."""
-    chars = 0
+    chars, task = 0, running_task.get()
     async for event in feed:
+        if task is not None and isinstance(event, Progressed):
+            task.report(event.message)
+        if task is not None and task.is_handed_out:
+            continue  # its request is over
         if isinstance(event, Progressed):
             fraction = 0.0 if event.fraction is None else event.fraction
             total = None if event.fraction is None else 1.0

@@ -36,10 +36,14 @@ _SQUARE = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
-class Tokens:
+class FixedTokens:
     """Fixed bearer tokens, each with its principal. Only their digests are kept."""
 
     def __init__(self, tokens: Mapping[str, str]) -> None:
+        self.replace(tokens)
+
+    def replace(self, tokens: Mapping[str, str]) -> None:
+        """Accept exactly these tokens from now on. Raises ValueError for an empty one."""
         if not all(tokens.values()) or not all(tokens):
             raise ValueError("A token and its principal must not be empty.")
         self._principals = {_digest(token): principal for token, principal in tokens.items()}

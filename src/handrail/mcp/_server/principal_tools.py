@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import anyio.to_thread
 
-from handrail import Access, Executor, Exposure, Tool, Toolset
+from handrail import Access, Executor, Exposure, Spec, Tool, Toolset
 from handrail.policy import Rulebook
 
 RulesOf: TypeAlias = Callable[[str | None], Rulebook]
@@ -32,6 +32,13 @@ class PrincipalTools:
         self._executor = executor
         self._rules_of = rules_of
         self._selected: dict[Rulebook, _Selected] = {}
+
+    def may_know(self, server: str, principal: str | None) -> bool:
+        """Return whether a principal may know a server without tools: its rules do not deny all."""
+        if self._rules_of is None:
+            return True
+        spec = Spec(name=f"mcp__{server}__", description="", input_schema={})
+        return not self._rules_of(principal).denies_all(spec, None)
 
     async def select(self, tools: Toolset, principal: str | None) -> Toolset:
         """Return those a principal may know. Many tools do not block the loop."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from handrail import Access, Ask
+from handrail import Access, Ask, CheckedCall
 from handrail.permissions import Approvers, Grade
 from handrail.policy._consequences.consequences import IN_EVERY_MODE, find_consequences
 from handrail.policy._consequences.grades import grade_parts
@@ -52,10 +52,19 @@ def format_question(tool: str, accesses: Sequence[Access], opinion: Opinion) -> 
 
 
 def ask_about_call(tool: str, accesses: Sequence[Access], opinion: Opinion) -> Ask:
-    """Return the question about a call, with the sources of values a rule asks about."""
-    lines = (format_question(tool, accesses, opinion), *describe_sources(opinion.sources))
-    asked = Ask("\n".join(lines), opinion.origin, opinion.once, approvers=opinion.approvers)
-    return replace(asked, review=opinion.review)
+    """Return the question about a call."""
+    question = format_question(tool, accesses, opinion)
+    return Ask(question, opinion.origin, opinion.once, approvers=opinion.approvers)
+
+
+def add_sources(asked: Ask, call: CheckedCall, opinion: Opinion, *, in_workspace: bool) -> Ask:
+    """Return a question with the sources a rule asks about, and whether a model may answer."""
+    lines: list[str] = []
+    if opinion.sources:
+        every = call.find_sources(in_workspace=in_workspace)
+        lines = describe_sources(every, about=opinion.sources)
+    question = "\n".join((asked.question, *lines))
+    return replace(asked, question=question, review=opinion.review, in_workspace=in_workspace)
 
 
 def first_opinion(opinions: Sequence[Opinion]) -> Opinion:
@@ -63,7 +72,7 @@ def first_opinion(opinions: Sequence[Opinion]) -> Opinion:
     first = opinions[0]
     asks = [opinion.approvers for opinion in opinions if opinion.verdict == "ask"]
     about = [one for opinion in opinions if opinion.verdict == "ask" for one in opinion.sources]
-    may_review = all(one.review for one in opinions if one.verdict == "ask")
+    may_review = all(one.review and not one.once for one in opinions if one.verdict == "ask")
     approvers = reduce(Approvers.__or__, asks, first.approvers)
     sources = tuple(dict.fromkeys(about)) if first.verdict == "ask" else ()
     once = first.once or any(one.once for one in opinions if one.verdict == "ask" and one.sources)

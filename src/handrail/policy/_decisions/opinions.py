@@ -71,7 +71,7 @@ class Opinion(NamedTuple):
     approvers: Approvers = Approvers()
     """Who may answer an ask."""
     sources: tuple[ValueSource, ...] = ()
-    """The sources the rule is about, and the person's own."""
+    """The sources the rule is about."""
     review: bool = False
     """For an ask: whether a second model may answer it."""
 

@@ -22,6 +22,7 @@ from handrail import (
 from handrail._support import is_table
 from handrail.events import Decided, Event, Requested
 from handrail.permissions import Policy, Verdict
+from handrail.sources import ValueSource
 
 _DECISIONS: Mapping[str, Decision] = {"allow": Allow(), "ask": Ask("Allow it?"), "deny": Deny("")}
 
@@ -34,11 +35,13 @@ class Recorded:
     spec: Spec
     accesses: tuple[Access, ...]
     decision: Decision
+    sources: tuple[ValueSource, ...] = ()
+    """Who named its destinations."""
 
     @property
     def checked(self) -> CheckedCall:
         """The call in the form for a policy."""
-        return CheckedCall.recorded(self.call, self.spec, self.accesses)
+        return CheckedCall.recorded(self.call, self.spec, self.accesses, self.sources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,8 @@ def recorded_calls(events: Iterable[Event], tools: Toolset) -> tuple[Recorded, .
             call = event.call or calls.get((event.turn, event.call_id))
             tool = tools.find(call.name) if call is not None else None
             if call is not None and tool is not None:
-                decided.append(Recorded(call, tool.spec, event.accesses, event.decision))
+                about = event.accesses, event.decision, event.sources
+                decided.append(Recorded(call, tool.spec, *about))
     return tuple(decided)
 
 

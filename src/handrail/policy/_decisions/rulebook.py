@@ -17,6 +17,7 @@ from handrail.permissions import Matched, Origin
 from handrail.policy._consequences.consequences import find_computed
 from handrail.policy._decisions import hosts
 from handrail.policy._decisions.decision_text import (
+    add_sources,
     ask_about_call,
     ask_about_command,
     describe_consequence,
@@ -172,9 +173,8 @@ class Rulebook:
 
     def allowing(self, tool: str) -> tuple[Rule, ...]:
         """Return the rules currently allowing a tool's calls with any arguments."""
-        now = self._now()
-        found = (rule for rule in self.rules if rule.decide == "allow" and rule.is_active(now))
-        return tuple(rule for rule in found if rule.names(tool) and not rule.args)
+        found = (rule for rule in self.rules if rule.decide == "allow" and not rule.args)
+        return tuple(one for one in found if one.is_active(self._now()) and one.names(tool))
 
     def unreachable_rules(self, specs: Iterable[Spec] = ()) -> tuple[UnreachableRule, ...]:
         """Return rules that can never decide a call. With specs, also those for unknown tools."""
@@ -197,8 +197,7 @@ class Rulebook:
 
     def __call__(self, call: CheckedCall) -> Decision:
         """Decide a call."""
-        spec, accesses = call.spec, call.accesses
-        tool = self._tool_rules(spec)
+        tool, accesses = self._tool_rules(call.spec), call.accesses
         known = tool.remembered if len(accesses) == 1 else None
         if known is not None and not self._protected.depends_on_disk(accesses[0]):
             (access,) = accesses
@@ -230,9 +229,8 @@ class Rulebook:
         """Return whether every call to a tool is known to need approval or be denied."""
         if accesses is None or self._tool_rules(spec).shell:
             return self._foresight.asks_always(spec)
-        tool = self._foresight.find_lenient(spec)
         call = CheckedCall.recorded(Call(spec.name, "{}"), spec, accesses)
-        return self._opinions(call, tool)[0].verdict != "allow"
+        return self._opinions(call, self._foresight.find_lenient(spec))[0].verdict != "allow"
 
     @property
     def _foresight(self) -> Foresight:
@@ -295,10 +293,12 @@ class Rulebook:
             return Deny(format_denial(first), first.origin)
         name, text = tool.spec.name, tool.read_command(call.call)
         if text is None:
-            return ask_about_call(name, accesses, first)
-        usable = partial(self._is_usable, now=self._now(), args=tool.read_args(call.call))
-        read = self._read(read_shell_command(text), tool.commands, usable)
-        return ask_about_command(name, read, accesses, first, sandboxed=self._sandboxed)
+            asked = ask_about_call(name, accesses, first)
+        else:
+            usable = partial(self._is_usable, now=self._now(), args=tool.read_args(call.call))
+            read = self._read(read_shell_command(text), tool.commands, usable)
+            asked = ask_about_command(name, read, accesses, first, sandboxed=self._sandboxed)
+        return add_sources(asked, call, first, in_workspace=self._has_workspace)
 
     def _opinions(self, call: CheckedCall, tool: ToolRules) -> list[Opinion]:
         """Return all opinions, the deciding one first."""

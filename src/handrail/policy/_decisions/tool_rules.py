@@ -17,7 +17,7 @@ from handrail.policy._rules.index import AccessIndex, CommandIndex
 from handrail.policy._rules.parse import parse
 from handrail.policy._rules.rule import Level, Rule
 from handrail.policy._rules.shell_command import Usable
-from handrail.policy._rules.source import SourceRules, drop_workspace_files
+from handrail.policy._rules.source import SourceRules
 from handrail.sources import ValueSource
 
 SHELL_TAG = "shell"
@@ -107,9 +107,7 @@ class ToolRules:
         rules = [rule for rule in self.by_source if usable(rule)]
         if not rules:
             return []
-        sources, after = call.sources, call.after
-        if in_workspace:
-            sources = drop_workspace_files(sources, call)
+        sources, after = call.find_sources(in_workspace=in_workspace), call.after
         opinions: list[Opinion] = []
         for rule in rules:
             found = rule.source.find(sources, rule.touches)
@@ -117,7 +115,7 @@ class ToolRules:
             is_met = bool(found) or nothing or (not rule.source.kind and rule.meets(call.accesses))
             if is_met and rule.source.after <= after.keys():
                 read = tuple(after[kind] for kind in sorted(rule.source.after))
-                opinions.append(_source_opinion(rule, found, sources, read))
+                opinions.append(_source_opinion(rule, found, read))
         return opinions
 
     def read_args(self, call: Call) -> Mapping[str, Any]:
@@ -132,14 +130,11 @@ class ToolRules:
         return command if isinstance(command, str) else None
 
 
-def _source_opinion(
-    rule: Rule, found: Sequence[ValueSource], every: Sequence[ValueSource], after: Sequence[str]
-) -> Opinion:
+def _source_opinion(rule: Rule, found: Sequence[ValueSource], after: Sequence[str]) -> Opinion:
     opinion = opinion_of(rule)
     if after and not found:
         opinion = opinion._replace(reason=f"{rule.reason}: {', '.join(after)}".removeprefix(": "))
-    named = [one for one in every if one.kind == "person" and not one.is_link] if found else []
-    return opinion._replace(sources=(*named, *found))
+    return opinion._replace(sources=tuple(found))
 
 
 def _read_args(call: Call) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
-from handrail import Access, CheckedCall, Effect
+from handrail import Access, Effect
 from handrail._support import is_list
 from handrail.policy._rules.errors import InvalidRule
 from handrail.sources import SourceKind, ValueSource
@@ -82,20 +82,3 @@ def _is_named(source: ValueSource, touches: Sequence[Touches]) -> bool:
     except (KeyError, ValueError):
         return False  # an argument, or a link in a text
     return any(touch.meets(access) for touch in touches)
-
-
-def drop_workspace_files(
-    sources: Iterable[ValueSource], call: CheckedCall
-) -> tuple[ValueSource, ...]:
-    """Return the sources without workspace files and links in their texts."""
-    written = [access.resource for access in call.accesses if access.verb > Effect.READ]
-    paths = [name.removeprefix("file:") for name in written if name.startswith("file:")]
-    inside = len(paths) == len(written) and not any(map(_is_outside, paths))
-    is_command = "*" in written
-    kept = [one for one in sources if one.name != "file" or _is_outside(one.value)]
-    return tuple(one for one in kept if not (one.is_link and (inside or is_command)))
-
-
-def _is_outside(path: str) -> bool:
-    """Return whether a path may lead outside the workspace."""
-    return path.startswith(("/", "~")) or ".." in path.split("/")

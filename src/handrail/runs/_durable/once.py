@@ -14,7 +14,7 @@ from handrail.runs._durable.rows import IntendedCall, Rows
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.runs")
 
 MAY_HAVE_RUN = (
     "The process died while this call ran, and its result was lost. It may have taken effect: "
@@ -49,6 +49,9 @@ class Once:
         self._group = group
         self.known: dict[str, Result] = {}
         """Results recorded by a former attempt, by call id."""
+        self._running: dict[str, CheckedCall] = {}
+        self._stored: dict[str, str] = {}
+        """What calls have stored to continue from, by key: here, or before a restart."""
 
     async def find_known(self, turn: Turn[Any]) -> None:
         """Find what a former attempt at this turn has recorded."""
@@ -61,6 +64,11 @@ class Once:
         """Return an earlier call's result. None if it did not take effect."""
         if row.result is not None:
             return Result.from_json(row.result)
+        stored = await self._rows.result_of(_record_key(row.key))
+        if stored is not None:  # it can continue
+            self._stored[row.key] = stored
+            await self._rows.forget_call(row.key)
+            return None
         tool = turn.tools.find(row.tool)
         call = Call(row.tool, row.args, row.call_id)
         said = None if tool is None else await verify_call(tool, call, row.key)
@@ -74,14 +82,41 @@ class Once:
         self._counts.unknown += 1
         return Result.fail(row.call_id, FailureKind.UNKNOWN, MAY_HAVE_RUN)
 
+    def find(self, key: str, /) -> str:
+        """Return what the call with this key stored before the restart, or ""."""
+        return self._stored.get(key, "")
+
+    async def store(self, key: str, text: str, /) -> bool:
+        """Store what a running call needs to continue after a restart."""
+        call = self._running.get(key)
+        if call is None:
+            return False
+        row = IntendedCall(key, call.id, call.name, call.parsed.text, None)
+        await self._rows.intend(row, self._run, self._group_of(call))  # if it is repeatable
+        name = _record_key(key)
+        await self._rows.add_result(row._replace(key=name, result=text), self._run, name)
+        await self._rows.store(name, text)
+        self._stored[key] = text
+        return True
+
     async def run(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
         """Run a call, recording a non-repeatable one before and after."""
+        self._running[call.key] = call
+        try:
+            return await self._run_known(call, run)
+        finally:
+            del self._running[call.key]
+
+    async def _run_known(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
         if call.turn.is_inner:
             known = await self._find_recorded(call)
             if known is not None:
                 return known
         if call.is_repeatable or call.is_replayed:
             result = _recordable(call, await run())
+            if call.key in self._stored:
+                await self._record(call.key, result)
+                return result
             return await self._add(call, result) if call.turn.is_inner else result
         row = IntendedCall(call.key, call.id, call.name, call.parsed.text, None)
         try:
@@ -159,6 +194,7 @@ class CallRecorder:
         rows = Rows(database)
         self._once = Once(rows, Counts(), run)
         self.claimant = run
+        self.records = self._once
         self.known = self._once.known
         self.ledger: Ledger = rows.ledger
         self.hook = Hook(around=self._run_once)
@@ -178,6 +214,10 @@ class CallRecorder:
         """Run a call. A sub-agent's calls are part of a recorded call."""
         is_own = call.turn.is_inner or call.turn.run_id == self.claimant
         return await (self._once.run(call, run) if is_own else run())
+
+
+def _record_key(key: str) -> str:
+    return f"{key}#record"
 
 
 def _is_cancelled(result: Result) -> bool:

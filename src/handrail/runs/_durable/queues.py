@@ -114,6 +114,7 @@ class QueuedCalls:
                 return await once.run(call, run)
 
         options: dict[str, Any] = {"principal": order.principal, "metadata": order.metadata}
+        options["records"] = once
         if served.deps is not None:
             options["deps"] = served.deps
         async with served.agent.make_executor(Hook(around=run_once)) as executor:

@@ -65,6 +65,7 @@ class SegmentRecorder:
         self._agent = order.agent
         self.steps = self
         self.known = self._once.known
+        self.records = self._once
         self.ledger: Ledger = rows.ledger
         self.hook = Hook(around=self._run_once)
 

@@ -40,7 +40,7 @@ from handrail.runs.states import STATE, count_shared, read_states, state_line
 from handrail.runs.statuses import FAILED, WAITING, RunStatus, Standing, translate_stop
 from handrail.telemetry import continue_trace, read_trace
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.runs")
 
 _End: TypeAlias = tuple[Standing, str, RunState]
 """The run's status after a segment, why it ended, and its state."""

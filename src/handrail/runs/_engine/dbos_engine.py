@@ -38,7 +38,7 @@ from handrail.runs._engine.workflows import CALL, CALL_DEATHS, JSON, SEGMENT, Wo
 from handrail.runs._sealing.codec import KeyMissing
 from handrail.runs._store.database import Database
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.runs")
 
 _DOUBT_SECONDS = 60.0
 """How long a server may take to commit what its client has given up."""

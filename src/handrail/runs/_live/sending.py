@@ -17,7 +17,7 @@ from handrail.runs._live.pieces import NO_SYNC, NOTIFY, Piece, add_pieces, drop_
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.runs")
 
 _SECONDS = {True: 0.03, False: 0.1}
 """Between two writes, on PostgreSQL and in a file: there, each write is on the disk."""

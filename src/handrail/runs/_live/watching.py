@@ -22,7 +22,7 @@ from handrail.runs._live.replies import find_text
 from handrail.runs.journal import JournalEntry, JournalError
 from handrail.runs.lines import EVENTS, as_fields
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.runs")
 
 _POLL = 0.25
 """Seconds between two looks without news."""

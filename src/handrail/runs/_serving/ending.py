@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import suppress
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.runs")
 
 EXIT_CODE = 75
 """The exit code: a temporary failure, as in ``sysexits.h``. Other workers continue the runs."""

@@ -25,8 +25,9 @@ from handrail.runs._serving.measuring import Meter
 from handrail.runs._serving.taking import Taker
 from handrail.runs._store.database import Database
 from handrail.runs._store.liveness import Lock, make_lock
+from handrail.runs._store.port import DatabaseAway
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.runs")
 
 _SWEEP = 10
 """Looks for each read of run owners."""
@@ -190,10 +191,16 @@ class Worker:
     async def _repeat(
         self, look: Callable[[], Awaitable[None]], wait: Callable[[], Awaitable[None]]
     ) -> None:
-        """Look again and again."""
+        """Look again and again. An outage is reported once."""
+        is_away = False
         while True:
             try:
                 await look()
+                is_away = False
+            except DatabaseAway as error:
+                if not is_away:
+                    log.warning("a worker of durable runs waits for the database: %s", error)
+                is_away = True
             except Exception:
                 log.exception("a worker of durable runs could not read the database")
             await wait()

@@ -32,7 +32,7 @@ from handrail.runs._store.port import (
 from handrail.runs._store.sqlite import BUSY_SECONDS, SqliteFile
 from handrail.runs._store.threads import Threads, Undone
 
-log = logging.getLogger("handrail")
+log = logging.getLogger("handrail.runs")
 
 _T = TypeVar("_T")
 RETRY_SECONDS = 20.0

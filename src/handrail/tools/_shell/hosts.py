@@ -26,6 +26,7 @@ from handrail import (
 from handrail.net import parse_url
 from handrail.sandbox import Sandbox
 from handrail.tools._shell.advice import RoughCommand, split_commands
+from handrail.tools._shell.git_settings import GIT_SETTINGS, changes_git_settings
 from handrail.tools._shell.installs import find_installed_into
 
 _PYPI = ("pypi.org", "files.pythonhosted.org")
@@ -122,10 +123,12 @@ class CommandAccesses:
 
         A host the model asked for is written to: the policy has to allow it. One that is only
         guessed from the command is read from: it is opened only if a person approves the call. So
-        is a folder the command installs packages into.
+        is a folder the command installs packages into, and so are git's settings.
         """
-        folders = find_installed_into(command, self.sandbox)
-        return [_EVERYTHING, *map(writes_file, folders), *self._find_hosts(command, hosts)]
+        opened = find_installed_into(command, self.sandbox)
+        if changes_git_settings(command) and self.sandbox.can_open(GIT_SETTINGS):
+            opened = [GIT_SETTINGS]
+        return [_EVERYTHING, *map(writes_file, opened), *self._find_hosts(command, hosts)]
 
     def _find_hosts(self, command: str, hosts: Sequence[str]) -> list[Access]:
         if not self.sandbox.opens_hosts:

@@ -7,23 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 
 from handrail.sandbox import Sandbox
+from handrail.tools._shell.simple_commands import split_simple
 
-_TOKEN = re.compile(
-    r"""
-    [ \t]*+ (?:
-        (?P<ignored> [12]?>[ \t]*+/dev/null (?![^\s;|&]) | 2>&1 (?![^\s;|&]) )
-      | (?P<word> (?: [\w./:,@%+=\[\]-]++ | '[^'\n]*+' | "[^"$`\\!\n]*+" )++ )
-      | (?P<operator> && | \|\| | ; | \| | \n )
-      | (?P<end> \Z )
-      | (?P<other> . )
-    )
-    """,
-    re.VERBOSE | re.DOTALL | re.ASCII,
-)
-_MAX_CHARS = 4_000
 _VERBS = {
     "pip": "install uninstall",
     "uv": "add remove sync",
@@ -65,7 +52,7 @@ def find_installed_into(command: str, sandbox: Sandbox) -> list[str]:
     before or after one that can change nothing.
     """
     folders, moved, installs = set[str | None](), False, False
-    for operator, *words in _split(command):
+    for operator, *words in split_simple(command):
         if operator == "|":
             folders |= set[str | None]() if words[0] in _FILTERS else {None}
         elif words[0] == "cd":
@@ -77,22 +64,6 @@ def find_installed_into(command: str, sandbox: Sandbox) -> list[str]:
             installs = True
     found = [folder for folder in folders if folder and sandbox.can_open(folder)]
     return found if installs and len(folders) == 1 else []
-
-
-def _split(command: str) -> list[list[str]]:
-    """Return the simple commands, each after its operator; none if a shell could read others."""
-    if len(command) > _MAX_CHARS:
-        return []
-    parts = [[""]]
-    for token in _TOKEN.finditer(command):
-        if token.lastgroup == "other":
-            return []
-        if token.lastgroup == "word":
-            parts[-1] += shlex.split(token["word"])
-        elif token.lastgroup == "operator":
-            parts.append([token["operator"]])
-    whole = [part for part in parts if len(part) > 1 or part[0] not in ("", ";", "\n")]
-    return whole if all(len(part) > 1 for part in whole) else []
 
 
 def _find_activated(words: list[str], *, moved: bool) -> str | None:

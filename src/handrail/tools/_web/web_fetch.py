@@ -7,19 +7,32 @@ import os
 import re
 import ssl
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote, urljoin
 
 import anyio
 from anyio.abc import ByteStream
 
-from handrail import WRITE, Access, HandrailError, Refused, Tool, ToolFailed, Transient, tool
+from handrail import (
+    WRITE,
+    Access,
+    Args,
+    Failure,
+    FailureKind,
+    HandrailError,
+    Refused,
+    Tool,
+    ToolFailed,
+    Transient,
+    tool,
+)
 from handrail.net import Guard, Url, parse_url
 from handrail.tools._descriptions import describe_web_fetch
 from handrail.tools._habits import WEB_FETCH_INSTEAD_OF
@@ -28,6 +41,7 @@ if TYPE_CHECKING:
     from handrail.tools._web.http import FetchOptions, Response
 
 
+Parse: TypeAlias = Callable[[Mapping[str, Any] | str], Args | Failure]
 _MAX_PAGE_CHARS = 2_000_000
 """Characters of a page's text."""
 _MAX_SECONDS = 5
@@ -172,7 +186,29 @@ def web_fetch(
             return await _format_response(final_url, response, offset, options)
         raise Transient(f"Timed out: {asked.host} did not finish within {within:g} s.")
 
-    return web_fetch
+    return replace(web_fetch, parse=_checked(web_fetch.parse, guard))
+
+
+def _checked(parse: Parse, guard: Guard) -> Parse:
+    """Return a parser that refuses what the guard refuses, before anyone is asked."""
+
+    def parse_and_check(given: Mapping[str, Any] | str) -> Args | Failure:
+        args = parse(given)
+        if not isinstance(args, Args):
+            return args
+        try:
+            _check(guard, parse_url(args.values["url"]))
+        except Refused as error:
+            return Failure(FailureKind.DENIED, str(error))
+        except ToolFailed as error:
+            return Failure(FailureKind.FAILED, str(error))
+        return args
+
+    return parse_and_check
+
+
+def _check(guard: Guard, url: Url) -> None:
+    guard.check(f"[{url.host}]" if ":" in url.host else url.host, url.port)
 
 
 def _touches(url: str, **_: object) -> Access:
@@ -195,7 +231,7 @@ async def _follow(asked: Url, options: FetchOptions) -> tuple[Url, Response]:
         target = _target(url, response)
         if target is None or not _is_same_page(asked, target):
             return url, response
-        options.guard.check(target.host, target.port)
+        _check(options.guard, target)
         url = target
     raise ToolFailed(f"{url.host} redirected more than {_MAX_REDIRECTS} times.")
 
@@ -231,7 +267,7 @@ async def _format_response(url: Url, response: Response, offset: int, options: F
     status = f"{response.status} {_PHRASES.get(response.status, '')}".rstrip()
     target = _target(url, response)
     if target is not None:
-        options.guard.check(target.host, target.port)
+        _check(options.guard, target)
         what = "page" if target.host == url.host else "host"
         return (
             f"{url}\n{status}\n\nNot followed, because it redirects to another {what}:\n{target}\n"

@@ -27,4 +27,4 @@ class Outgoing(NamedTuple):
     context: Context
     repeatable: bool
     kind: Kind = "call"
-    """What to ask for: a call of a tool, or a resource."""
+    """What to ask for: a tool's result, or a resource."""

@@ -1,0 +1,1 @@
+"""Review: a second model that may allow a call, and otherwise leaves it to a person."""
