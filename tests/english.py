@@ -131,6 +131,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "providers": (10, 6),
     "runs": (14, 9),
     "sandbox": (10, 6),
+    "shared": (14, 9),
     "telemetry": (10, 6),
     "testing": (10, 6),
     "tools": (20, 14),

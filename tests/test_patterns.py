@@ -15,11 +15,15 @@ LIMITED = {"handrail.tools._files.glob_pattern._TOKEN": 1_000}
 """The characters of a text that is refused if it is longer."""
 COMPUTED = {
     "handrail._execution.view": "escaped text",
+    "handrail._sources.lookup": "escaped text, and bounded runs",
+    "handrail._sources.spelling": "a code of at most 80 characters, with bounded gaps",
+    "handrail._sources.wanted": "escaped text",
     "handrail.cli._base.hook_table": "a setting of the user, for names of tools",
     "handrail.cli._base.settings": "escaped text, in a file of the user",
     "handrail.cli._project.settings_hooks": "a setting of the user, for names of tools",
     "handrail.cli._screen.code": "tested below",
     "handrail.hooks._redact": "a pattern of the application",
+    "handrail.mcp._server.resources": "an address of at most 4,000 characters",
     "handrail.policy._consequences.consequences": "escaped text",
     "handrail.policy._rules.glob": "tested below",
     "handrail.providers._schema.data": "only compiled",

@@ -280,11 +280,19 @@ Calls come in reply order.
 """
 
 ModelErrorKind: TypeAlias = Literal[
-    "rate_limited", "overloaded", "too_long", "refused", "auth", "not_found", "network", "other"
+    "rate_limited",
+    "overloaded",
+    "too_long",
+    "refused",
+    "auth",
+    "not_found",
+    "network",
+    "budget",
+    "other",
 ]
 """Why a model gave no reply: a rate limit, a failure of the server, a request that is too long for
 the context window, a content filter, an invalid key or no access, an unknown model or address, no
-connection, or another reason, such as an invalid request."""
+connection, a budget that is used up, or another reason, such as an invalid request."""
 
 
 class ModelError(HandrailError):

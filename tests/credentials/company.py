@@ -50,7 +50,7 @@ class Services:
 @contextmanager
 def running_services(count: int = 2) -> Iterator[Services]:
     words = [sys.executable, str(HERE / "services.py"), str(count)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603  ours
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:  # noqa: S603  ours
         assert process.stdout is not None
         try:
             yield Services(f"http://127.0.0.1:{process.stdout.readline().strip()}")

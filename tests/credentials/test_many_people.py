@@ -51,7 +51,7 @@ class Gateway:
     def start(self) -> None:
         environment = os.environ | {"PYTHONPATH": str(HERE.parent)}
         self.process = subprocess.Popen(  # noqa: S603  our own program
-            self._words, stdout=subprocess.PIPE, text=True, env=environment
+            self._words, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=environment
         )
         self.port = 0
 

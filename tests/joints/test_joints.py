@@ -53,7 +53,7 @@ async def test_a_result_that_was_lost_with_its_process_is_called_so() -> None:
 
 
 def test_the_sentences_are_about_cells() -> None:
-    doors = (*OWN, *AGENTS, *MCP, "OpenAPI")
+    doors = (*OWN, *AGENTS, "web chat", *MCP, "OpenAPI")
 
     assert tuple(DOORS) == doors
     assert {row for row, _ in NOT_POSSIBLE} <= ROWS.keys()

@@ -15,6 +15,7 @@ from handrail.mcp import (
     Offer,
     ServerConfig,
     StdioServer,
+    find_known,
     find_servers,
     parse_servers,
     read_entry,
@@ -154,24 +155,148 @@ def test_an_entry_that_cannot_be_used_says_why(entry: dict[str, Any], why: str) 
         read(entry)
 
 
+OPENCODE = """{
+  // local and remote
+  "mcp": {
+    "a": {"type": "local", "command": ["npx", "-y", "x"], "environment": {"K": "{env:KEY}"},},
+    "b": {"type": "remote", "url": "https://b.example", /* off */ "enabled": false},
+  }, "theme": "http://x//y, }",
+}"""
+ZED = """{"context_servers": {
+  "a": {"command": {"path": "npx", "args": ["-y", "x"], "env": {"K": "k"}}},
+  "b": {"settings": {}},
+  "c": {"source": "custom", "command": "npx", "args": ["x"]},
+}}"""
+CONTINUE = """
+mcpServers:
+  - name: a
+    command: npx
+    args: [-y, x]
+    env:
+      K: ${{ secrets.KEY }}
+  - name: b
+    type: streamable-http
+    url: https://b.example
+    requestOptions:
+      headers: {X-Key: "${{ secrets.KEY }}"}
+  - uses: me/block
+"""
+GOOSE = """
+extensions:
+  a: {type: stdio, cmd: npx, args: [-y, x], envs: {K: k}, enabled: true, timeout: 300}
+  developer: {type: builtin, name: developer, enabled: true}
+  b: {type: streamable_http, uri: "https://b.example", enabled: true, description: null}
+  c: {type: stdio, cmd: npx, enabled: false}
+"""
+
+
 @pytest.mark.parametrize(
-    ("content", "toml", "names"),
+    ("content", "suffix", "names"),
     [
-        ('{"mcpServers": {"a": {"command": "x"}}, "other": 1}', False, ["a"]),
-        ('{"servers": {"a": {"command": "x"}}, "inputs": []}', False, ["a"]),
-        ('{"a": {"command": "x"}, "b": 1, "c": {"url": "y"}}', False, ["a", "c"]),
-        ('model = "x"\n[mcp_servers.a]\ncommand = "x"\n', True, ["a"]),
-        ('{"theme": "dark"}', False, []),
+        ('{"mcpServers": {"a": {"command": "x"}}, "other": 1}', ".json", ["a"]),
+        ('{"servers": {"a": {"command": "x"}}, "inputs": []}', ".json", ["a"]),
+        ('{"a": {"command": "x"}, "b": 1, "c": {"url": "y"}}', "", ["a", "c"]),
+        ('model = "x"\n[mcp_servers.a]\ncommand = "x"\n', ".toml", ["a"]),
+        ('{"theme": "dark", "mcp": {"allowed": ["x"]}, "extensions": {"a": {}}}', "", []),
+        ('// VS Code\n{"servers": {"a": {"command": "x//y", "args": ["/*,}"],},},}', "", ["a"]),
+        (OPENCODE, ".json", ["a", "b"]),
+        (ZED, ".json", ["a", "b", "c"]),
+        (CONTINUE, ".yaml", ["a", "b", "2"]),
+        (GOOSE, ".yml", ["a", "developer", "b", "c"]),
     ],
 )
-def test_the_servers_of_a_file_are_found(content: str, names: list[str], *, toml: bool) -> None:
-    assert list(parse_servers(content.encode(), toml=toml)) == names
+def test_the_servers_of_a_file_are_found(content: str, suffix: str, names: list[str]) -> None:
+    assert list(parse_servers(content.encode(), suffix=suffix)) == names
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"mcpServers": []}', '{"mcpServers": {"a": 1}}'])
-def test_a_file_that_is_no_configuration_is_refused(content: str) -> None:
-    with pytest.raises(ConfigError):
-        parse_servers(content.encode(), toml=False)
+@pytest.mark.parametrize(
+    ("name", "content", "servers", "problems"),
+    [
+        ("opencode.json", OPENCODE, {"a": "npx -y x K=k"}, []),
+        (
+            "settings.json",
+            ZED,
+            {"a": "npx -y x K=k", "c": "npx x"},
+            ["'b': an extension of the editor starts it"],
+        ),
+        (
+            "config.yaml",
+            CONTINUE,
+            {"a": "npx -y x K=k", "b": "https://b.example X-Key=k"},
+            ["'2': it refers to a block of a registry"],
+        ),
+        (
+            "goose.yaml",
+            GOOSE,
+            {"a": "npx -y x K=k", "b": "https://b.example"},
+            ["'developer': it is of the kind 'builtin', which is part of another program"],
+        ),
+        ("mcp.json", '{"mcpServers": {"a": 1}}', {}, ["'a': it is not a table"]),
+    ],
+)
+def test_what_other_programs_write_is_read_entry_by_entry(  # noqa: PLR0917
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    content: str,
+    servers: dict[str, str],
+    problems: list[str],
+) -> None:
+    def describe(server: Any) -> str:
+        if isinstance(server, HttpServer):
+            return " ".join(
+                [server.url, *(f"{key}={value}" for key, value in server.headers.items())]
+            )
+        env = [f"{key}={value}" for key, value in server.env.items()]
+        return " ".join([server.command, *server.args, *env])
+
+    monkeypatch.setenv("KEY", "k")
+    file = tmp_path / name
+    file.write_text(content, encoding="utf-8")
+    found = read_servers(file)
+
+    assert {key: describe(one.server) for key, one in found.servers.items()} == servers
+    said = [one.removeprefix(f"{file}: ignoring the MCP server ") for one in found.problems]
+    assert said == problems
+
+
+@pytest.mark.parametrize(
+    ("content", "suffix", "why"),
+    [
+        ("{", ".json", "not valid JSON"),
+        ("[]", "", "it is not a table"),
+        ('{"mcpServers": []}', "", "its servers are not a table of tables"),
+        ("a: [", ".yaml", "not valid YAML"),
+        ("a: &x 1\nb: *x", ".yaml", "it has aliases"),
+        ("a" * 1_000_001, ".yaml", "it is too long"),
+        ("a = ", ".toml", "not valid TOML"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_refused(content: str, suffix: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        parse_servers(content.encode(), suffix=suffix)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("npx", "-y", "@modelcontextprotocol/server-filesystem@1.0", "/data"), "filesystem"),
+        (
+            ("node", "/a/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"),
+            "filesystem",
+        ),
+        (("deno", "run", "npm:@modelcontextprotocol/server-memory"), "memory"),
+        (("/venv/bin/mcp-server-git",), "git"),
+        (("python", "-m", "mcp_server_git"), "git"),
+        (("python", "mcp_server_git"), None),
+        (("node", "/a/node_modules/other/@modelcontextprotocol/server-memory.js"), None),
+    ],
+)
+def test_a_known_server_is_recognized_whatever_starts_it(
+    words: tuple[str, ...], name: str | None
+) -> None:
+    known = find_known(StdioServer(name="x", command=words[0], args=words[1:]))
+    assert (known.name if known else None) == name
 
 
 def write(file: Path, **servers: Any) -> Path:

@@ -381,10 +381,10 @@ def test_any_request_says_what_the_call_said(made: tuple[dict[str, Any], dict[st
 def test_the_decoder_can_disagree() -> None:
     given_document = document("/v", "post", parameters=[parameter("p0", "query")])
     service = Service()
-    tool = tools(given_document, service.client)["call_it"]
 
     async def run() -> None:
-        await tool.fn({"p0": "x"}, None)
+        async with Executor(tools(given_document, service.client)) as executor:
+            await executor.run(Call("call_it", {"p0": "x"}, "c1"))
 
     anyio.run(run)
     changed = service.received[0]._replace(target="/v1/v?p0=y")

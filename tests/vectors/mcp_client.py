@@ -26,7 +26,17 @@ import anyio
 from mcp import Client, StdioServerParameters
 from mcp_types import CreateMessageResult, ElicitResult, TextContent
 
-from handrail import DESTROY, Allow, Call, DefinitionError, Executor, FailureKind, Toolset, tool
+from handrail import (
+    DESTROY,
+    Allow,
+    Call,
+    DefinitionError,
+    Deny,
+    Executor,
+    FailureKind,
+    Toolset,
+    tool,
+)
 from handrail.cli._project.servers import describe
 from handrail.hooks import frame
 from handrail.mcp import (
@@ -44,6 +54,7 @@ from handrail.mcp import (
 )
 from handrail.mcp._client import connection
 from handrail.openapi import tools as openapi_tools
+from handrail.permissions import Pending
 from mcp_client.raw_server import OBJECT, TOOLS
 from mcp_client.stage import HERE, RAW, connected, raw
 from openapi.service import Service, document, parameter
@@ -430,29 +441,56 @@ async def bounded_errors(ours: bool) -> bool:  # noqa: FBT001
 
 
 def unanswered(method: str, **params: Any) -> Check:
-    """A request of the server to our model or to a person is refused."""
+    """A request of the server to our model is refused."""
 
     async def check(ours: bool) -> bool:  # noqa: FBT001
-        plea = json.dumps({"method": method, "params": params})
-        if ours:
-            async with connected(raw()) as stage:
-                told = (await stage.call("plead", text=plea)).text
-        else:
-
-            async def sample(*_: Any) -> Any:
-                return CreateMessageResult(
-                    role="assistant", content=TextContent(text="yes"), model="m"
-                )
-
-            async def fill(*_: Any) -> Any:
-                return ElicitResult(action="accept", content={"password": "hunter2"})
-
-            async with sdk(sampling_callback=sample, elicitation_callback=fill) as client:
-                [block] = (await client.call_tool("plead", {"text": plea})).content
-                told = str(getattr(block, "text", ""))
-        return "error" in json.loads(told)
+        told, _ = await _plead(ours, method, params)
+        return "error" in told
 
     return check
+
+
+def put_to_a_person(shown: str, **params: Any) -> Check:
+    """A question of the server is shown to a person whole, or to no one, and is not answered."""
+
+    async def check(ours: bool) -> bool:  # noqa: FBT001
+        told, asked = await _plead(ours, "elicitation/create", params)
+        seen = all(shown in pending.question for pending in asked) if shown else not asked
+        return told.get("action") == "decline" and seen and bool(asked) is bool(shown)
+
+    return check
+
+
+async def _plead(
+    ours: bool,  # noqa: FBT001
+    method: str,
+    params: dict[str, Any],
+) -> tuple[dict[str, Any], list[Pending]]:
+    """Let the server send a request during a call. Return its answer, and who was asked what."""
+    asked: list[Pending] = []
+    plea = json.dumps({"method": method, "params": params})
+
+    async def decline(pending: Pending) -> Deny:
+        asked.append(pending)
+        return Deny("No.")
+
+    async def sample(*_: Any) -> Any:
+        return CreateMessageResult(role="assistant", content=TextContent(text="yes"), model="m")
+
+    async def fill(*_: Any) -> Any:
+        return ElicitResult(action="accept", content={"password": "hunter2"})
+
+    if ours:
+        async with connected(raw()) as stage:
+            turn = stage.executor.turn(approver=decline)
+            call = Call("mcp__raw__plead", {"text": plea})
+            told = (await stage.executor.run(call, turn=turn)).text
+    else:
+        async with sdk(sampling_callback=sample, elicitation_callback=fill) as client:
+            [block] = (await client.call_tool("plead", {"text": plea})).content
+            told = str(getattr(block, "text", ""))
+    answered = json.loads(told)
+    return answered.get("result", answered), asked
 
 
 async def inside_the_sandbox(ours: bool) -> bool:  # noqa: FBT001
@@ -617,6 +655,7 @@ async def _always(response: bytes) -> AsyncIterator[str]:
 
 
 _POISON = {"type": "object", "properties": {"a": {}}}
+LONG_ADDRESS = f"https://good.test.{'x' * 300}.evil.test/"
 CHECKS: dict[str, Check] = {
     "mcp-client-001": warned({**TOOLS["echo"], "description": EVIL}, weak="\u200b"),
     "mcp-client-002": warned(
@@ -668,16 +707,16 @@ CHECKS: dict[str, Check] = {
     "mcp-client-043": unanswered(
         "sampling/createMessage", messages=[], maxTokens=10, includeContext="allServers"
     ),
-    "mcp-client-044": unanswered(
-        "elicitation/create",
+    "mcp-client-044": put_to_a_person(
+        "",
         message="Password?",
         requestedSchema={"type": "object", "properties": {"password": {"type": "string"}}},
     ),
-    "mcp-client-045": unanswered(
-        "elicitation/create",
+    "mcp-client-045": put_to_a_person(
+        LONG_ADDRESS,
         mode="url",
         message="Sign in.",
-        url=f"https://good.test.{'x' * 300}.evil.test/",
+        url=LONG_ADDRESS,
         elicitationId="1",
     ),
     "mcp-client-046": inside_the_sandbox,

@@ -32,7 +32,9 @@ async def talk(script: str, url: str) -> Any:
     command = [node, str(Path(__file__).with_name(script)), str(MODULES), url]
 
     def run() -> str:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)  # noqa: S603
+        done = subprocess.run(  # noqa: S603  ours
+            command, capture_output=True, text=True, encoding="utf-8", timeout=100, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -19,7 +19,12 @@ from handrail._sources.words import find_whole
 _HOSTS = frozenset(("net", "host"))
 """Schemes for hosts."""
 _PARTS = re.compile(r"[\s/?&=:@,;#]+")
+_WORD = re.compile(r"[^\s?#]*+(?:[\s?#]+|$)")
+_HOST = re.compile(r"(?<![\w@.\-])[\w\-]++(?:\.[\w\-]++)++/")
+_PATH_ENDS = "/?#,;)>\"'"
 _MIN_PART_CHARS, _MIN_WORD_CHARS = 4, 3
+_MAX_PARTS, _MAX_VALUE_CHARS = 20, 2_000
+"""How much of a value from nowhere is looked up in parts."""
 YOURS = "your words"
 
 
@@ -33,11 +38,13 @@ class Wanted(NamedTuple):
     """Its schemes and other words for it."""
     verb: str = ""
     is_link: bool = False
+    is_extra: bool = False
+    """Whether the call has too many links to look this one up."""
 
 
 def find_source(heard: Heard, wanted: Wanted) -> ValueSource:
     """Return who named a value: the best source among its spellings."""
-    if not is_plain(wanted.value):
+    if wanted.is_extra or not is_plain(wanted.value):
         return _make(wanted, "nowhere")
     value = normalize_value(wanted.value)
     if not value:
@@ -81,9 +88,9 @@ def _is_numbered(value: str, text: str, wanted: Wanted) -> bool:
     )
     if not words or value not in text:
         return False
-    numbered = (
-        rf"\b(?:{words})s?[ :]*(?:ids?|no\.?|nr\.?|number)?[ :]*#? ?{value}(?![\w.,:/\-]*\d|\w)"
-    )
+    between = r"s?[ :]{0,3}(?:ids?|no\.?|nr\.?|number)?[ :]{0,3}#? ?"
+    alone = r"(?![\w.,:/\-]{0,40}\d|\w)"
+    numbered = rf"\b(?:{words}){between}{value}{alone}"
     return re.search(numbered, text) is not None
 
 
@@ -95,10 +102,28 @@ def _is_in_address(value: str, text: str, wanted: Wanted) -> bool:
         return re.search(rf"(?<![\w@.\-/]){re.escape(value)}(?::\d+)?/", text) is not None
     if "." in value.partition("/")[0] or "@" in value or value.isdigit():
         return False
-    in_path = (
-        rf"(?<![\w@.\-])[\w\-]+(?:\.[\w\-]+)+/(?:[^\s?#]*/)?{re.escape(value)}(?=/|$|[\s?#,;)>\"'])"
-    )
-    return re.search(in_path, text) is not None
+    return _is_in_path(value, text)
+
+
+def _is_in_path(value: str, text: str) -> bool:
+    """Return whether a value is a whole part in the path of an address.
+
+    The time is linear in the text.
+    """
+    words = _WORD.finditer(text)
+    word, path = next(words), -1
+    at = text.find(value)
+    while at >= 0:
+        while word.end() <= at:
+            word, path = next(words), -1
+        if path < 0:
+            host = _HOST.search(text, word.start(), word.end())
+            path = host.end() if host else len(text)
+        end = text[at + len(value) : at + len(value) + 1]
+        if at >= path and text[at - 1] == "/" and (not end or end.isspace() or end in _PATH_ENDS):
+            return True
+        at = text.find(value, at + 1)
+    return False
 
 
 def _find_own(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
@@ -161,7 +186,8 @@ def _search(heard: Heard, value: str) -> ReadText | None:
 
 def _describe_made_up(heard: Heard, wanted: Wanted, value: str) -> ValueSource:
     """Describe a value from nowhere, with the first part that was read."""
-    parts = [part for part in _PARTS.split(value) if _MIN_PART_CHARS <= len(part) < len(value)]
+    several = _PARTS.split(value[:_MAX_VALUE_CHARS], _MAX_PARTS)[:_MAX_PARTS]
+    parts = [part for part in several if _MIN_PART_CHARS <= len(part) < len(value)]
     for part in sorted(parts, key=lambda part: not part.isdigit()):
         if any(find_whole(part, text) >= 0 for one in heard.around for text in one.said):
             continue

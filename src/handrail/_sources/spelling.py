@@ -17,6 +17,7 @@ _GAPS = re.compile(r"[ .\-/()]")
 _CODE = re.compile(r"[a-z0-9]{12,}")
 _NUMBER = re.compile(r"\+?\d{7,}")
 _LEAST_DIGITS = 6
+_MAX_CODE_CHARS = 80
 _LEAST_CHARS = 4
 _LEAST_WIDE_CHARS = 2
 
@@ -82,6 +83,8 @@ def find_groups(value: str) -> re.Pattern[str] | None:
     Returns None for anything else. ``GB29 NWBK 6016 1331 9268 19`` and ``+49 (30) 123-4567`` are
     such. More digits before or after it make another code.
     """
+    if len(value) > _MAX_CODE_CHARS:
+        return None
     code = _GAPS.sub("", value)
     is_code = _CODE.fullmatch(code) and sum(map(str.isdigit, code)) >= _LEAST_DIGITS
     if not is_code and not _NUMBER.fullmatch(code):

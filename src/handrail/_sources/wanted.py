@@ -15,6 +15,8 @@ from handrail._sources.spelling import normalize_value
 from handrail._sources.words import find_whole
 from handrail._values.access import Access
 
+MAX_LINKS = 200
+"""How many links of one call are looked up. No one has named those after them."""
 _SLASHES = re.compile(r"/{2,}")
 _ENDS = re.compile(r"(?:_?ids?|_?names?|s)$")
 _STOPS = ".,;:!?"
@@ -27,8 +29,10 @@ def find_wanted(
     given: Any = json.loads(args or "{}")
     leaves = [leaf for leaf in find_leaves(given) if leaf.value]
     found: dict[str, Wanted] = {}
+    spelled: list[tuple[Leaf, str]] = []
     for access in accesses:
-        if (wanted := _find_resource(access, leaves)) is not None:
+        spelled = spelled or [(leaf, normalize_value(leaf.value)) for leaf in leaves]
+        if (wanted := _find_resource(access, spelled)) is not None:
             found.setdefault(wanted.value, wanted)
     for place, value, scheme in find_marked(marked, given, DESTINATION_KEY) if marked else ():
         name = _argument(place)
@@ -38,20 +42,20 @@ def find_wanted(
     return [*found.values(), *_find_links(leaves, found)]
 
 
-def _find_resource(access: Access, leaves: list[Leaf]) -> Wanted | None:
+def _find_resource(access: Access, leaves: list[tuple[Leaf, str]]) -> Wanted | None:
     """Return the argument that an access names, or None: then the developer wrote it."""
     scheme, _, path = access.resource.partition(":")
     if not path:
         return None
     verb = access.verb.name.lower()
-    meant = _squeeze(path)
-    for leaf in leaves:
-        if _squeeze(leaf.value) == meant:
+    value = normalize_value(path)
+    meant = _squeeze(value)
+    for leaf, spelled in leaves:
+        if len(spelled) >= len(meant) and spelled[:1] == meant[:1] and _squeeze(spelled) == meant:
             return Wanted(leaf.value, scheme, _words(scheme, _argument(leaf.place)), verb)
     if scheme == "net":
-        return _find_host(path, leaves, verb)
-    value = normalize_value(path)
-    inside = (leaf for leaf in leaves if find_whole(value, normalize_value(leaf.value)) >= 0)
+        return _find_host(path, [leaf for leaf, _ in leaves], verb)
+    inside = (leaf for leaf, spelled in leaves if find_whole(value, spelled) >= 0)
     return None if next(inside, None) is None else Wanted(path, scheme, _words(scheme, ""), verb)
 
 
@@ -71,6 +75,7 @@ def _find_host(path: str, leaves: list[Leaf], verb: str) -> Wanted | None:
 def _find_links(leaves: list[Leaf], found: Mapping[str, Wanted]) -> Iterable[Wanted]:
     """Yield the links in the texts that a call writes or sends."""
     seen = {normalize_value(value) for value in found}
+    known = len(seen)
     for leaf in leaves:
         if leaf.value in found:
             continue
@@ -78,11 +83,14 @@ def _find_links(leaves: list[Leaf], found: Mapping[str, Wanted]) -> Iterable[Wan
             link = text.rstrip(_STOPS)
             if normalize_value(link) not in seen:
                 seen.add(normalize_value(link))
-                yield Wanted(link, _argument(leaf.place), frozenset(), "", is_link=True)
+                many = len(seen) - known > MAX_LINKS
+                yield Wanted(link, _argument(leaf.place), is_link=True, is_extra=many)
+                if many:
+                    return
 
 
-def _squeeze(value: str) -> str:
-    return _SLASHES.sub("/", normalize_value(value).replace(" ", ""))
+def _squeeze(spelled: str) -> str:
+    return _SLASHES.sub("/", spelled.replace(" ", ""))
 
 
 def _argument(place: str) -> str:

@@ -14,6 +14,7 @@ _HANGUL_ENDS = frozenset(
     "님에게 님 씨 에 을 를 이 가 은 는 와 과 의 로 도 만 랑".split()
 )
 """Korean particles at the end of a name. After them, the word must end."""
+_HANGUL = re.compile("[\uac00-\ud7a3]{1,8}")
 _KANA_AFTER = frozenset("にをのへとがはもやでか")
 _KANA_BEFORE = frozenset("にをのへとがはもやで")
 """Japanese particles before and after a name, without a space."""
@@ -86,7 +87,7 @@ def _ends_wide(last: str, text: str, at: int, end: int) -> bool:
     if _script(after) != kind:
         return "hangul" not in (kind, _script(after))
     if kind == "hangul":
-        rest = re.match("[\uac00-\ud7a3]+", text[end:])
+        rest = _HANGUL.match(text, end)
         return rest is not None and rest[0] in _HANGUL_ENDS
     if kind == "han":
         sent = after in _HAN_SENT and at > 0 and text[at - 1] in _HAN_BEFORE

@@ -1,6 +1,6 @@
 """A small agent loop: a model calls tools until it has an answer. A run's state is one value."""
 
-from handrail.agent._agent import Agent, RunArgs, task_tool
+from handrail.agent._agent import Agent, RunArgs
 from handrail.agent._arguments import AnyTools
 from handrail.agent._event_stream import EventStream, StreamEvent
 from handrail.agent._found_files import IsTrusted, Notice, Untrusted
@@ -9,6 +9,7 @@ from handrail.agent._history.compaction import Compaction, Shortened
 from handrail.agent._history.given_answers import GivenAnswer
 from handrail.agent._history.state import EarlyCall, RunState, Spent
 from handrail.agent._instructions import Instructions, read_instructions
+from handrail.agent._loop.budgets import Spender
 from handrail.agent._loop.events import CallEvent, InnerEvent, ModelEvent, OnEvent, RunEvent
 from handrail.agent._loop.limits import Limits
 from handrail.agent._loop.recorder import Recorder
@@ -26,6 +27,7 @@ from handrail.agent._result_folder import ResultFolder
 from handrail.agent._run import Run
 from handrail.agent._skill_task import skill_task_tool
 from handrail.agent._skills.skills import Skill, Skills, find_skills
+from handrail.agent._task import task_tool
 
 __all__ = [
     "Agent",
@@ -57,6 +59,7 @@ __all__ = [
     "Shortened",
     "Skill",
     "Skills",
+    "Spender",
     "Spent",
     "StopReason",
     "StreamEvent",

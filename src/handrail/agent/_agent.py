@@ -25,6 +25,7 @@ from handrail import (
 from handrail._support.loop import in_event_loop
 from handrail.agent._arguments import (
     AnyTools,
+    add_tools,
     as_approvals,
     as_model,
     as_tools,
@@ -37,6 +38,13 @@ from handrail.agent._event_stream import EventStream
 from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.earlier_results import EarlierResults
 from handrail.agent._history.state import RunState
+from handrail.agent._loop.budgets import (
+    Budgets,
+    RunBudget,
+    Spender,
+    apply_budgets,
+    list_budgets,
+)
 from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import Limits
 from handrail.agent._loop.live_runs import LiveRun
@@ -56,7 +64,7 @@ from handrail.agent._loop.settings import (
 from handrail.agent._loop.spending import check_price
 from handrail.agent._loop.typed_answer import FinalAnswer, read_answer
 from handrail.agent._run import Run
-from handrail.agent._subagent import NO_TIMEOUT, run_inside
+from handrail.agent._subagent import NO_TIMEOUT, lend_credentials, run_inside
 from handrail.approvals import defer
 from handrail.messages import Content, Message, Model, model_names
 from handrail.permissions import Answer, Approver, FindCredential, Policy, check_answers
@@ -107,6 +115,7 @@ class Agent(Generic[T]):
         hooks: Your code before, after and around calls.
         around: Your code around each run, also if the agent is a sub-agent.
         credentials: Finds each principal's credentials: see ``Executor``.
+        budget: What runs may spend together, or several of these: see ``handrail.shared.Budget``.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -127,10 +136,13 @@ class Agent(Generic[T]):
         hooks: Sequence[Hook] = (),
         around: AroundRun | None = None,
         credentials: FindCredential | None = None,
+        budget: Budgets = (),
     ) -> None:
         function = as_model(model)
         check_limits(limits)
-        self._tools = as_tools(tools)
+        self._budgets = list_budgets(budget)
+        self._tools = add_tools(as_tools(tools), self._budgets)
+        hooks = (*hooks, *[hook for one in self._budgets for hook in one.hooks])
         checks: dict[str, Any] = {"policy": policy, "approvals": approvals, "hooks": hooks}
         checks["credentials"] = credentials
         given = [name for name, value in checks.items() if value]
@@ -150,7 +162,10 @@ class Agent(Generic[T]):
             compaction=compaction,
             around=around,
         )
-        check_price(limits, model_names(self._settings.model))
+        names = model_names(self._settings.model)
+        check_price(limits, names)
+        for one in self._budgets:
+            one.check_models(names)
         self._check_own_tools()
 
     def run(
@@ -284,8 +299,11 @@ class Agent(Generic[T]):
             settings = replace(settings, system=options["system"])
         if "model" in options:
             settings = replace(settings, model=as_model(options["model"]))
-        names = ("principal", "deps", "metadata")
-        for_turn = {**{name: options.get(name) for name in names}, "approver": approver}
+        above = () if parent is None else parent.budgets
+        budgets = (*self._budgets, *above)
+        settings = replace(settings, model=_limit(settings.model, budgets, start, options))
+        for_turn = {name: options.get(name) for name in ("principal", "deps", "metadata")}
+        for_turn |= {"approver": approver, "credentials": lend_credentials(caller)}
         if recorder is not None:
             if recorder.steps is not None:
                 recorded = record_replies(settings.model, recorder.steps, options.get("on_event"))
@@ -298,6 +316,7 @@ class Agent(Generic[T]):
             parent=parent,
             recorder=recorder,
             caller=caller,
+            budgets=budgets,
         )
         return Run(settings, run_options, executor, start, own=executor is not self._tools)
 
@@ -312,8 +331,8 @@ class Agent(Generic[T]):
     ) -> Tool[..., Any]:
         """Return a tool that gives this agent a task and returns its answer.
 
-        If it has no approver, its questions are asked where the caller's are. Principal, deps and
-        metadata are the caller's. Tokens count for the caller's run.
+        Its questions are asked where the caller's are, and credentials are the caller's, unless it
+        has its own. Principal, deps and metadata are the caller's. Tokens count for that run.
 
         Args:
             name: The tool's name.
@@ -368,31 +387,9 @@ class Agent(Generic[T]):
         return max((spec.effect for spec in executor.tools.specs), default=READ)
 
 
-def task_tool(
-    model: Model | str,
-    executor: Executor,
-    *tools: str,
-    policy: Policy | None = None,
-    limits: Limits = _DEFAULT_LIMITS,
-) -> Tool[..., Any]:
-    """Return a tool ``task`` that gives a sub-agent a task, with only the named tools.
-
-    The sub-agent can do what ``executor`` allows, and with ``policy`` what both allow.
-    """
-    inner = Agent(
-        model, executor.restrict(*tools, policy=policy), system=_TASK_SYSTEM, limits=limits
-    )
-    return inner.as_tool("task", _TASK_DESCRIPTION)
-
-
-_TASK_SYSTEM = (
-    "You work on one task for another agent, which sees only your last message. "
-    "Do the task, then answer with everything that the other agent needs, and nothing else."
-)
-_TASK_DESCRIPTION = (
-    "Give a task to a sub-agent with fewer tools, and get its answer. Use it for work whose steps "
-    "you do not need to see, such as a search through many files."
-)
+def _limit(model: Model, budgets: Sequence[RunBudget], start: RunState, options: RunArgs) -> Model:
+    about = options.get("principal"), options.get("metadata", {}), start.run_id
+    return apply_budgets(model, budgets, Spender(*about))
 
 
 def _describe_unfinished(done: RunResult[Any]) -> str:

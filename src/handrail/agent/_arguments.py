@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from handrail import Approvals, Executor, File, Image, Registry, Text, Tool, Toolset
 from handrail.agent._history.state import RunState
+from handrail.agent._loop.budgets import RunBudget
 from handrail.agent._loop.events import OnEvent, RunEvent
 from handrail.agent._loop.limits import Limits
 from handrail.agent._loop.settings import RunResult
@@ -41,6 +42,20 @@ def as_tools(tools: AnyTools) -> Executor | Toolset | Registry:
     if isinstance(tools, str | Mapping) or not hasattr(tools, "__iter__"):
         raise TypeError(f"Agent(tools={tools!r}): pass a list of functions or a Toolset.")
     return Toolset(*tools)
+
+
+def add_tools(
+    tools: Executor | Toolset | Registry, budgets: Iterable[RunBudget]
+) -> Executor | Toolset | Registry:
+    """Return tools with those that ask for a larger budget."""
+    more = [one for budget in budgets for one in budget.tools]
+    if more and not isinstance(tools, Toolset):
+        names = ", ".join(one.spec.name for one in more)
+        raise ValueError(
+            f"Agent(budget=...) adds the tools {names}, and you pass an {type(tools).__name__}: "
+            "pass a list of tools or a Toolset."
+        )
+    return Toolset(*tools, *more) if isinstance(tools, Toolset) and more else tools
 
 
 def as_approvals(approvals: Approvals | Approver | None) -> Approvals:

@@ -8,11 +8,11 @@ from typing import Any, cast
 from anyio import to_thread
 
 from handrail import Access, Context, Executor, Toolset, tool
-from handrail.agent._agent import task_tool
 from handrail.agent._loop.limits import Limits
 from handrail.agent._skills.skill_tool import literal_type
 from handrail.agent._skills.skills import Skills
 from handrail.agent._subagent import NO_TIMEOUT
+from handrail.agent._task import task_tool
 from handrail.messages import Model
 from handrail.permissions import Policy
 

@@ -131,6 +131,7 @@ class Runs:
         shares = await self._site.read(
             visit, "viewer", lambda runs: runs.tokens(since=since, limit=MAX_RUNS)
         )
+        budgets = await self._site.read(visit, "viewer", lambda runs: runs.budgets())
         return self._site.page(
             "tokens.html",
             visit,
@@ -140,6 +141,7 @@ class Runs:
             total=sum_tokens(shares),
             models=_sums(shares, lambda one: (one.model, one.replies)),
             tools=_sums(shares, lambda one: (one.tool, one.calls or one.replies)),
+            budgets=budgets,
         )
 
     async def show_fleet(self, request: Request) -> Response:

@@ -20,11 +20,11 @@ def budget(*, calls: int | None = None, per_tool: Mapping[str, int] = MappingPro
     Every accepted call is counted, whatever its result, including calls to unknown tools or with
     invalid arguments. A rejected call is not counted. Create one hook for each run.
     """
-    counter = _Budget(calls, per_tool)
+    counter = _CallCounter(calls, per_tool)
     return Hook(before=counter.before, after=counter.after)
 
 
-class _Budget:
+class _CallCounter:
     def __init__(self, calls: int | None, per_tool: Mapping[str, int]) -> None:
         self._calls = calls
         self._per_tool = per_tool

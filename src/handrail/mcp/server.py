@@ -29,6 +29,7 @@ from handrail.mcp._server.callers import (
     CallerFacts,
     Deps,
     Metadata,
+    Words,
     caller_token,
     find_holder,
 )
@@ -40,6 +41,7 @@ from handrail.mcp._server.metrics import CallMetrics
 from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import RulesOf
 from handrail.mcp._server.resources import ServedPrompt, ServedResource, make_reader
+from handrail.mcp._server.tasks import Tasks
 from handrail.mcp._server.updates import ResourceUpdates
 from handrail.permissions import MemoryLedger
 
@@ -64,6 +66,7 @@ _MAX_CALLS = 256
 PRINCIPAL_SHARE = 0.25
 """One principal's share of all slots, by default."""
 _ANSWER_SECONDS = 600.0
+TASK_SECONDS = 10.0
 _NO_SHARED_LEDGER = (
     "With keys, several processes accept the same approval, and each would use it once. Give their "
     "executors one ledger: Executor(..., approvals=Approvals(ledger=FileLedger(FOLDER)))."
@@ -78,6 +81,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     principal: str | None = None,
     deps: Deps = None,
     metadata: Metadata = NOTHING,
+    said: Words = (),
     keys: Sequence[bytes] = (),
     max_calls: int = _MAX_CALLS,
     principal_share: float = PRINCIPAL_SHARE,
@@ -88,6 +92,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     prompts: Sequence[ServedPrompt] = (),
     updates: ResourceUpdates | None = None,
     wait_first: WaitFirst | None = None,
+    task_seconds: float = TASK_SECONDS,
 ) -> Server[Any]:
     """Return an official SDK server with an executor's tools.
 
@@ -101,6 +106,9 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     Each is a value, or a function taking the ``Caller``. The metadata are read for each request,
     the deps once for each session with the same metadata. Raises DefinitionError if a tool needs
     deps and there are none. ``principal`` is whom calls without a token are for.
+
+    ``said`` is what people wrote, for rules about sources: a client sends calls only. It is a value
+    or a function taking the ``Caller``, read for each call.
 
     Several processes behind a balancer need the same ``keys`` of 32 bytes or more, which protect
     open approval requests. Their executors need one ledger, or each process would accept the same
@@ -118,6 +126,9 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     ``read_resource``, decided by your rules. ``prompts`` are texts to begin a conversation with.
     ``updates`` takes subscriptions to resources; ``updates.tell`` notifies the subscribers.
 
+    A call that runs for ``task_seconds`` becomes a task, if its client knows tasks: the client gets
+    a handle, and asks for the result later. Others wait.
+
     With ``metrics``, open approval requests are counted there. ``wait_first``, such as
     ``Upstreams.wait_first``, is awaited before each list of tools. The names that it returns are in
     the list's ``_meta``, as ``handrail/missing``.
@@ -132,7 +143,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
         places=places,
         answer_seconds=answer_seconds,
         rules_of=rules_of,
-        facts=CallerFacts(executor, deps, metadata, principal),
+        facts=CallerFacts(executor, deps, metadata, principal=principal, said=said),
         extra=Toolset(make_reader(resources)) if resources else None,
         wait_first=wait_first,
     )
@@ -141,16 +152,18 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     listen = None if updates is None else updates.listen
     if calls.changes is not None:
         listen = calls.changes.serve(updates)
+    tasks = Tasks(calls.call_tool, calls.find_owner, task_seconds)
     server = ToolServer(
         name,
         version=version,
         on_list_tools=calls.list_tools,
-        on_call_tool=calls.call_tool,
+        on_call_tool=tasks.call_tool,
         get_tool_input_schema=calls.find_schema,
         on_subscriptions_listen=listen,
         **Extras(calls.call_tool, resources, prompts, updates).list_handlers(),
     )
     server.tools_change = calls.changes is not None
+    tasks.add_to(server)
     security = (
         RequestStateSecurity(keys=list(keys), ttl=answer_seconds)
         if keys

@@ -1,5 +1,6 @@
 """Values for pages, audits and exports, and functions gathering them."""
 
+from handrail.runs._reading.budgets import BudgetUnit, BudgetUse, as_amount, as_stored
 from handrail.runs._reading.exports import events_as_csv, events_as_jsonl, read_event_pages
 from handrail.runs._reading.past_calls import (
     PastCall,
@@ -36,6 +37,8 @@ from handrail.runs.journal import EventRow
 
 __all__ = [
     "AnswerRecord",
+    "BudgetUnit",
+    "BudgetUse",
     "CallRecord",
     "CallRow",
     "CallsPage",
@@ -58,6 +61,8 @@ __all__ = [
     "TurnRow",
     "Vote",
     "WorkerRow",
+    "as_amount",
+    "as_stored",
     "events_as_csv",
     "events_as_jsonl",
     "from_path",

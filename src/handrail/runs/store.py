@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # listing runs needs none
     from handrail.permissions import Answer, Ledger, Pending
     from handrail.runs._live.feed import Update
     from handrail.runs._live.watching import Watching
+    from handrail.runs._reading.budgets import BudgetUse
     from handrail.runs._reading.records import Records
     from handrail.runs.answers import AnswerOutcome, Claimant
 
@@ -206,6 +207,12 @@ class RunStore:
         database = Database(self.database.url, read_only=True, codec=self.database.seals.codec)
         check_schema(database.read_now, postgres=database.is_postgres)
         return Records(database, labels, clock=self._clock)
+
+    def budgets(self, name: str = "", *, now: float | None = None) -> tuple[BudgetUse, ...]:
+        """Return what is spent of each budget, or of one, in the current window."""
+        from handrail.runs._reading.budgets import read_uses
+
+        return read_uses(self.select, self._clock() if now is None else now, name=name)
 
     def requests(self, *, run: str | None = None, limit: int = 100) -> list[WaitingCall]:
         """Return what waits for a person, the most urgent first.

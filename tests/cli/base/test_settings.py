@@ -285,6 +285,8 @@ def test_values_are_kept_as_they_are(home: Handrail) -> None:
         "max_calls": 11,
         "max_total_tokens": 12,
         "max_seconds": 1.0,
+        "max_cost_per_day": None,
+        "max_cost_per_month": None,
     }
 
 

@@ -662,6 +662,7 @@ tokens: 0 input (0 cached), 0 output; cost: $0
                 "output_tokens": 0,
                 "cost": "0",
             },
+            "budgets": [],
         }
     )
 

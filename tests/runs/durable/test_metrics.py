@@ -110,6 +110,11 @@ handrail_runs{status="waiting"} 1
 # TYPE handrail_runs_oldest_seconds gauge
 handrail_runs_oldest_seconds{status="failed"} AGE
 handrail_runs_oldest_seconds{status="waiting"} AGE
+# HELP handrail_budget_spent Spent in the current window, by model or tool.
+# TYPE handrail_budget_spent gauge
+# HELP handrail_budget_holders Principals, tenants or others with a budget, and how many have used \
+it up.
+# TYPE handrail_budget_holders gauge
 """
 
 

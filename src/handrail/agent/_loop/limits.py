@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from handrail.agent._history.state import Spent
 from handrail.messages import Price
 
-LimitName: TypeAlias = Literal["turns", "calls", "tokens", "cost", "seconds"]
+LimitName: TypeAlias = Literal["turns", "calls", "tokens", "cost", "seconds", "budget"]
 StoppedBy: TypeAlias = Literal["interrupted"] | LimitName
 """Why a run ends before the model is done."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Protocol
 
 from handrail.agent._history.conversation import Conversation
+from handrail.agent._loop.budgets import RunBudget
 from handrail.agent._loop.events import RunEvent
 from handrail.agent._loop.spending import Spending
 
@@ -15,6 +17,7 @@ class LiveRun(Protocol):
 
     talk: Conversation
     spending: Spending
+    budgets: Sequence[RunBudget]
 
     def emit(self, event: RunEvent) -> None:
         """Tell the listener about an event."""

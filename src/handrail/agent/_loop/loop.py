@@ -66,6 +66,7 @@ class Loop(Generic[T]):
         fixed = settings.system if isinstance(settings.system, str) else None
         self.heard = listen(self.talk, fixed, caller=options.caller)
         self.spending = Spending(self.talk, settings, options.parent)
+        self.budgets = options.budgets
         self.stopped_by: StoppedBy | None = None
         self._system = fixed
         self._cancel_model: Callable[[], None] | None = None
@@ -107,8 +108,10 @@ class Loop(Generic[T]):
                 await self._take_turn()
         except ModelError as error:
             self.spending.add(error.usage)
-            error.state = self.talk.state
-            raise
+            if error.kind != "budget":
+                error.state = self.talk.state
+                raise
+            self._limit = Reached("budget", error.reason.removesuffix("."))
         return self._make_done()
 
     async def _find_system(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, cast
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 from handrail import Context, HandrailError
 from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.state import RunState
+from handrail.agent._loop.budgets import RunBudget
 from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import LimitName, Limits
 from handrail.agent._loop.live_runs import LiveRun
@@ -57,6 +58,8 @@ class RunOptions:
     """Records the run for a durable engine."""
     caller: Context[Any] | None = None
     """A sub-agent's: the call that it runs for."""
+    budgets: Sequence[RunBudget] = ()
+    """What limits its model, for its sub-agents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

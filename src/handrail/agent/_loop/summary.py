@@ -12,13 +12,13 @@ from handrail.messages import Model, Request
 USE_COMPACTION = "To shorten long conversations, pass `compaction=Compaction(window=...)`."
 
 
-class _Spender(Protocol):
+class _AskingRun(Protocol):
     spending: Spending
 
     def wait_for_model(self, cancel: Callable[[], None]) -> None: ...
 
 
-async def ask_for_summary(run: _Spender, model: Model, request: Request) -> str:
+async def ask_for_summary(run: _AskingRun, model: Model, request: Request) -> str:
     """Return the summary a request asks for. The tools stay, so a cache is used."""
     reply = await ask(model, request, run.wait_for_model)
     if reply is None:

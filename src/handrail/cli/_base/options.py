@@ -183,6 +183,18 @@ MAX_SECONDS = _setting(
     metavar="N",
     help="Stop a run after N seconds (default: no limit).",
 )
+MAX_COST_PER_DAY = _setting(
+    "--max-cost-per-day",
+    type=_Seconds(),
+    metavar="N",
+    help="Stop runs once all runs of this user have cost N dollars today (default: no limit).",
+)
+MAX_COST_PER_MONTH = _setting(
+    "--max-cost-per-month",
+    type=_Seconds(),
+    metavar="N",
+    help="The same for the current month (default: no limit).",
+)
 DATABASE = _setting(
     "--database",
     metavar="DATABASE",
@@ -202,5 +214,7 @@ MODEL_OPTIONS = (
     MAX_CALLS,
     MAX_TOTAL_TOKENS,
     MAX_SECONDS,
+    MAX_COST_PER_DAY,
+    MAX_COST_PER_MONTH,
 )
 """Options for every command with a model."""

@@ -144,6 +144,8 @@ KNOWN: Mapping[str, SettingSpec] = MappingProxyType(
         "max_calls": SettingSpec(_count, None, 100),
         "max_total_tokens": SettingSpec(_count, None, 200_000),
         "max_seconds": SettingSpec(_seconds, None, 600),
+        "max_cost_per_day": SettingSpec(_seconds, None, 5.0),
+        "max_cost_per_month": SettingSpec(_seconds, None, 50.0),
     }
 )
 
@@ -164,7 +166,7 @@ def read_settings(workspace: Path, flags: Mapping[str, Any]) -> Settings:
     origins = {name: SettingOrigin("default") for name in KNOWN}
     for name, value, origin in reversed(assignments):  # the strongest comes last
         values[name], origins[name] = value, origin
-    for name, merge in (("without", _merge_names), ("hooks", merge_hooks)):
+    for name, merge in _MERGED.items():
         given = [one for one in assignments if one.name == name and one.value]
         if given:
             values[name] = merge([one.value for one in reversed(given)])
@@ -175,6 +177,15 @@ def read_settings(workspace: Path, flags: Mapping[str, Any]) -> Settings:
 
 def _merge_names(several: list[list[str]]) -> list[str]:
     return sorted({name for names in several for name in names})
+
+
+_MERGED: Mapping[str, Callable[[list[Any]], Any]] = {
+    "without": _merge_names,
+    "hooks": merge_hooks,
+    "max_cost_per_day": min,
+    "max_cost_per_month": min,
+}
+"""Settings where all levels count: a workspace cannot raise what its user may spend."""
 
 
 def files(workspace: Path) -> dict[str, Path]:

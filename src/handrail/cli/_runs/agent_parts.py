@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from handrail import Allow, Deny, HandrailError, Toolset
-from handrail.agent import Agent, Limits, Notice, read_instructions
+from handrail.agent import Agent, Limits, Notice, Spender, read_instructions
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import Settings
 from handrail.cli._project.kit import CODING, Kit
 from handrail.cli._project.trusted import make_trust_check
 from handrail.coding import SystemPrompt
+from handrail.messages import Model, model_names
 from handrail.permissions import Answer
+from handrail.runs import RunStore
 from handrail.runs.record import read_saved_answer
 
 if TYPE_CHECKING:
     from handrail.coding import Explorer
+    from handrail.shared import Budget
     from handrail.tools import AnswerQuestion
 
 
@@ -107,6 +110,33 @@ def limits_of(settings: Settings) -> Limits:
         tokens=settings["max_total_tokens"],
         seconds=settings["max_seconds"],
     )
+
+
+def budgets_of(settings: Settings, store: RunStore, model: Model) -> tuple[Budget, ...]:
+    """Return what all runs of this user may cost together."""
+    if settings["max_cost_per_day"] is None and settings["max_cost_per_month"] is None:
+        return ()
+    from handrail.shared import Budget  # rarely needed
+
+    limits: tuple[tuple[Literal["day", "month"], Any], ...] = (
+        ("day", settings["max_cost_per_day"]),
+        ("month", settings["max_cost_per_month"]),
+    )
+    found = tuple(
+        Budget(limit, window=window, per=_everyone, name=f"command_line_{window}", database=store)
+        for window, limit in limits
+        if limit is not None
+    )
+    try:
+        found[0].check_models(model_names(model))
+    except ValueError as error:
+        hint = "limit tokens instead, with --max-total-tokens"
+        raise Halt(str(error).partition(". Pass")[0], code="config", hint=hint) from error
+    return found
+
+
+def _everyone(_spender: Spender) -> str:
+    return ""
 
 
 def read_stored_answer(stored: Mapping[str, str]) -> Answer:

@@ -47,6 +47,7 @@ _LIMIT_OPTIONS: Mapping[str, str] = {
     "calls": "--max-calls",
     "tokens": "--max-total-tokens",
     "seconds": "--max-seconds",
+    "budget": "--max-cost-per-day or --max-cost-per-month",
 }
 """The option for raising each limit."""
 _HANDLER_SECONDS = 0.2

@@ -37,6 +37,7 @@ from handrail.cli._project.models import window_of
 from handrail.cli._project.settings_hooks import SettingsHooks
 from handrail.cli._runs.agent_parts import (
     all_tools,
+    budgets_of,
     limits_of,
     make_system_prompt,
     read_stored_answer,
@@ -164,6 +165,7 @@ class Session:
             system=self.system,
             window=self.window,
             limits=limits_of(self.kit.app.settings),
+            budget=budgets_of(self.kit.app.settings, self.saved.journal, self.model),
             save=self._save,
             max_tokens=self.kit.app.settings["max_tokens"],
             tries=self.kit.app.settings["model_tries"],

@@ -119,7 +119,7 @@ class _TrustScan:
         """Add a file naming MCP servers. Others with the same name need no trust."""
         with suppress(OSError, HandrailError):
             content = _read(path, "servers")
-            if parse_servers(content, toml=path.suffix == ".toml"):
+            if parse_servers(content, suffix=path.suffix):
                 self.add(self.name(path), "servers", content)
 
     def add(self, name: str, kind: Kind, content: bytes, *, folder: bool = False) -> None:

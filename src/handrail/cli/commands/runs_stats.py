@@ -25,6 +25,7 @@ from handrail.runs.history import (
     share_tokens,
     sum_tokens,
 )
+from handrail.runs.records import BudgetUse
 from handrail.runs.wording import format_seconds
 
 _HEADS = ("tool", "calls", "failed", "denied", "median", "p95", "waited", "approval", "outcomes")
@@ -47,7 +48,7 @@ def command(app: App, *, runs: Sequence[str], here: bool) -> None:
     For each tool: calls, failed and denied calls; run time as median and 95th percentile; time
     spent waiting for other calls or a free slot, and for approval. For each model and each tool:
     tokens, and their cost at list prices. The tokens of a reply are divided equally among its
-    calls.
+    calls. For each budget: what is spent in the current window.
     """
     store = open_store(app)
     saved = [store.find(name) for name in runs] or store.list()
@@ -63,8 +64,20 @@ def command(app: App, *, runs: Sequence[str], here: bool) -> None:
         "models": [_of_model(name, shares) for name in sorted({one.model for one in shares})],
         "tools": list(_of_tools(turns, shares)),
         "without_calls": sum_tokens(one for one in shares if not one.tool)._asdict(),
+        "budgets": [_of_budget(one) for one in store.journal.budgets()],
     }
     app.print(document, _lines(document, app.width))
+
+
+def _of_budget(use: BudgetUse) -> dict[str, Any]:
+    return {
+        "budget": use.budget,
+        "holder": use.holder,
+        "unit": use.unit,
+        **{name: f"{getattr(use, name):f}" for name in ("spent", "reserved", "limit")},
+        "ends": use.ends,
+        "parts": {part: f"{spent:f}" for part, spent in use.parts.items()},
+    }
 
 
 def _of_replies(turns: Sequence[RunTurn]) -> dict[str, Any]:
@@ -132,6 +145,17 @@ def _lines(document: dict[str, Any], width: int | None) -> Iterator[str]:
     if document["models"]:
         yield from ("", *columns(list(_model_rows(document)), width=width))
         yield from ("", *columns(list(_token_rows(document)), width=width))
+    if document["budgets"]:
+        yield from ("", *columns(list(_budget_rows(document)), width=width))
+
+
+def _budget_rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    yield "budget", "of", "spent", "reserved", "limit", "unit", "by model or tool"
+    for one in document["budgets"]:
+        parts = ", ".join(f"{part or '-'} {spent}" for part, spent in one["parts"].items())
+        amounts = (one[name] for name in ("spent", "reserved", "limit"))
+        names = (_safe(one["budget"]), _safe(one["holder"]) or "-")
+        yield (*names, *amounts, one["unit"], _safe(parts))
 
 
 def _model_rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -28,7 +28,7 @@ class TaskParams(types.RequestParams):
 class UpdateParams(TaskParams):
     """The answers to a task's questions."""
 
-    input_responses: dict[str, Any]
+    input_responses: types.InputResponses
 
 
 class GetTask(types.Request[TaskParams, Literal["tasks/get"]]):

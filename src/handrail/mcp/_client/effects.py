@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any
 
 from handrail import DESTROY, READ, WRITE, Access, DefinitionError, Effect
@@ -135,8 +136,21 @@ def _is_started_by(server: Server, package: str) -> bool:
         return server.url.rstrip("/") == package
     words = (server.command.rpartition("/")[2], *server.args)
     return any(
-        word == package or word.startswith((f"{package}@", f"{package}==")) for word in words
+        word == package or word.startswith((f"{package}@", f"{package}=="))
+        for word in (*words, *_find_installed(words))
     )
+
+
+def _find_installed(words: Sequence[str]) -> Iterator[str]:
+    """Yield the packages that words name differently: by a path, a module or an address."""
+    for before, word in pairwise(("", *words)):
+        folder = word.rpartition("node_modules/")[2] if "node_modules/" in word else ""
+        parts = folder.split("/")
+        if folder:
+            yield "/".join(parts[: 2 if folder.startswith("@") else 1])
+        if before == "-m":
+            yield word.replace("_", "-")
+        yield word.removeprefix("npm:")
 
 
 _READS = re.compile(

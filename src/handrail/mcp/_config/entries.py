@@ -10,6 +10,7 @@ from handrail._support import is_list, is_table
 from handrail.mcp._client.effects import Effects, find_known
 from handrail.mcp._client.servers import HttpServer, Server, StdioServer
 from handrail.mcp._client.source import DEFER_OVER, Offer
+from handrail.mcp._config.formats import UNSUPPORTED
 from handrail.mcp._config.variables import ConfigError, expand
 
 _MILLISECONDS = 1000
@@ -44,6 +45,8 @@ def read_entry(
     """
     if entry.get("disabled") is True or entry.get("enabled") is False:
         return None
+    if UNSUPPORTED in entry:
+        raise ConfigError(str(entry[UNSUPPORTED]))
     expanded: dict[str, Any] = expand(dict(entry), variables, workspace)
     fields = _Fields(expanded, variables)
     server = fields.server(name, workspace)

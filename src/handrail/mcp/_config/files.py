@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from handrail import HandrailError
-from handrail._support import is_table
 from handrail._support.private_files import hold_lock, read_file, replace_file
 from handrail.mcp._config.entries import ServerConfig, read_entry
+from handrail.mcp._config.formats import UNSUPPORTED, find_format, read_entries
 from handrail.mcp._config.variables import ConfigError
 from handrail.sandbox import find_placeholders
 
@@ -27,8 +26,7 @@ WORKSPACE_FILES = (
     ".codex/config.toml",
 )
 """Workspace files with possible server entries. Each is used only if trusted."""
-_KEYS = ("mcpServers", "servers", "mcp_servers")
-_MARKS = frozenset({"command", "url", "httpUrl", "serverUrl"})
+_MARKS = frozenset({"command", "url", "httpUrl", "serverUrl", UNSUPPORTED})
 """Fields marking an entry as a server. One without them extends another file's entry."""
 
 
@@ -44,7 +42,7 @@ def read_servers(file: str | os.PathLike[str], *, workspace: str = "") -> Config
     """Return a file's servers.
 
     It may be a ``.mcp.json``, the ``mcp.json`` of VS Code or Cursor, or the configuration file from
-    Claude Desktop, Codex (TOML) or Gemini.
+    Claude Desktop, Codex (TOML), Gemini, Zed, opencode, Continue (YAML) or goose (YAML).
     """
     return find_servers([(Path(file), None)], workspace=workspace)
 
@@ -92,31 +90,19 @@ def _read(file: Path, is_trusted: IsTrusted | None) -> dict[str, dict[str, Any]]
         if file.name in find_placeholders(file.parent):
             return {}
         raise ConfigError(str(error.strerror)) from None
-    table = parse_servers(content, toml=file.suffix == ".toml")
+    table = parse_servers(content, suffix=file.suffix)
     if table and is_trusted is not None and not is_trusted(file, content):
         raise ConfigError("not trusted, or changed since you trusted it")
     return table
 
 
-def parse_servers(content: bytes, *, toml: bool) -> dict[str, dict[str, Any]]:
-    """Return a file's entries by name. Raises ConfigError if it cannot be read."""
-    try:
-        text = content.decode()
-        whole: Any = tomllib.loads(text) if toml else json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"not valid {'TOML' if toml else 'JSON'}: {error}") from None
-    if not is_table(whole):
-        raise ConfigError("it is not a table")
-    found = next((whole[key] for key in _KEYS if key in whole), None)
-    if found is None:  # some files have the servers at the top
-        found = {name: entry for name, entry in whole.items() if _is_server(entry)}
-    if not is_table(found) or not all(is_table(entry) for entry in found.values()):
-        raise ConfigError("its servers are not a table of tables")
-    return found
+def parse_servers(content: bytes, *, suffix: str) -> dict[str, dict[str, Any]]:
+    """Return a file's entries by name. Raises ConfigError if it cannot be read.
 
-
-def _is_server(entry: object) -> bool:
-    return is_table(entry) and not _MARKS.isdisjoint(entry)
+    The ``suffix`` of its name is ``.toml``, ``.yaml`` or ``.yml``; any other means JSON, perhaps
+    with comments and trailing commas.
+    """
+    return read_entries(content, find_format(suffix))
 
 
 def store_entry(file: Path, name: str, entry: Mapping[str, Any] | None) -> bool:

@@ -30,7 +30,7 @@ READY_SECONDS = 10.0
 FIRST_LIST_SECONDS = 5.0
 """How long the first lists wait for servers without approved tools."""
 DRAIN_SECONDS = 600.0
-"""How long the calls of a removed server may run on."""
+"""How long a removed server's calls may run on."""
 OWN_TOOLS = "own tools"
 """Source name for the gateway's own tools. No server can have it."""
 
@@ -120,7 +120,7 @@ class Upstreams:
                 tasks.cancel_scope.cancel()
 
     async def replace(self, sources: Iterable[McpSource]) -> None:
-        """Serve exactly these servers from now on. Raises RuntimeError outside of ``connect``.
+        """Serve exactly these servers from now on. Raises RuntimeError outside ``connect``.
 
         A server with the same configuration stays connected, and its approvals are read again. The
         calls running at a removed or changed one can end: they have ``DRAIN_SECONDS``.
@@ -169,7 +169,7 @@ class Upstreams:
         """Wait until each server was tried, for its first list, and name those without an answer.
 
         Servers with approved tools are not waited for. Each has ``FIRST_LIST_SECONDS`` from the
-        start of the gateway.
+        gateway's start.
         """
         left = self._opened_at + FIRST_LIST_SECONDS - anyio.current_time()
         await self.wait_tried(min(FIRST_LIST_SECONDS, left))

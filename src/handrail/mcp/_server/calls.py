@@ -30,6 +30,7 @@ from handrail.mcp._server.changes import Changes
 from handrail.mcp._server.content import list_definitions, refuse, write_result
 from handrail.mcp._server.places import Places
 from handrail.mcp._server.principal_tools import PrincipalTools, RulesOf
+from handrail.mcp._server.tasks import running_task
 from handrail.permissions import Answer, Pending
 
 if TYPE_CHECKING:
@@ -119,6 +120,12 @@ class Calls:
         named = [name for name in missing if self._tools.may_know(name, principal)]
         found = types.ListToolsResult(tools=list_definitions(shown))
         return found.model_copy(update={"meta": {MISSING: named}}) if named else found
+
+    def find_owner(self, request: Request) -> object:
+        """Return whom a request is from: what it may do must be the same."""
+        caller = self._facts.find_caller()
+        metadata = self._facts.read_metadata(caller)
+        return name_session(request), self._facts.digest(caller, metadata)
 
     def find_schema(self, name: str) -> Mapping[str, Any] | None:
         """Return what a tool takes. Without this, the SDK lists all tools for each call."""
@@ -249,6 +256,8 @@ class Calls:
         if session is None or (session.is_over and not _has_session(request)):
             turn = self._open_turn(key, caller, metadata)
             session = self._sessions[key] = Session(turn, heard=turn.options.heard)
+        if session.heard is not None:
+            session.heard.say(*self._facts.read_said(caller))
         self._sessions.move_to_end(key)
         too_many = len(self._sessions) - MAX_SESSIONS
         if too_many > 0:
@@ -336,14 +345,20 @@ async def _with_progress(
 
 def _may_want_progress(request: Request) -> bool:
     """Return whether to report progress. A client in this process has no token to ask with."""
+    if running_task.get() is not None:
+        return True
     has_token = request.meta is not None and "progress_token" in request.meta
     return has_token or (request.request is None and is_modern(request))
 
 
 async def _forward(feed: Any, request: Request) -> None:
     """Send a call's progress and output to its client."""
-    chars = 0
+    chars, task = 0, running_task.get()
     async for event in feed:
+        if task is not None and isinstance(event, Progressed):
+            task.report(event.message)
+        if task is not None and task.is_handed_out:
+            continue  # its request is over
         if isinstance(event, Progressed):
             fraction = 0.0 if event.fraction is None else event.fraction
             total = None if event.fraction is None else 1.0

@@ -18,6 +18,7 @@ from handrail.messages import Prompt, Reply
 
 READ_RESOURCE = "read_resource"
 """The tool behind a request to read, for policies and rules."""
+MAX_URI_CHARS = 4_000
 MAX_BYTES = 4 << 20
 """Bytes in a resource. A longer one is an error."""
 _HOLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -62,7 +63,7 @@ class ServedResource:
             f"(?P<{piece}>[^/]+)" if index % 2 else re.escape(piece)
             for index, piece in enumerate(pieces)
         )
-        found = re.fullmatch(pattern, uri)
+        found = re.fullmatch(pattern, uri) if len(uri) <= MAX_URI_CHARS else None
         return None if found is None else {k: unquote(v) for k, v in found.groupdict().items()}
 
     async def read(self, values: Mapping[str, str]) -> Content:

@@ -126,8 +126,13 @@ class Rows:
         """
         writer = secrets.token_hex(8)
         reach("call.begun")
-        added = await self._write(
-            self._add("call", ":key, :run, :turn, :call, :tool, :args, :now, NULL, :writer"),
+        added = await self._add_call(row, run, turn, writer)
+        reach("call.intended")
+        return added == 1 or await self._wrote(row.key, writer)
+
+    async def _add_call(self, row: IntendedCall, run: str, turn: str, writer: str | None) -> int:
+        return await self._write(
+            self._add("call", ":key, :run, :turn, :call, :tool, :args, :now, :result, :writer"),
             key=row.key,
             run=run,
             turn=turn,
@@ -135,10 +140,9 @@ class Rows:
             tool=row.tool,
             args=row.args,
             now=time.time(),
+            result=row.result,
             writer=writer,
         )
-        reach("call.intended")
-        return added == 1 or await self._wrote(row.key, writer)
 
     async def _wrote(self, key: str, writer: str) -> bool:
         sql = "SELECT 1 FROM handrail_call WHERE key = :key AND writer = :writer"
@@ -154,17 +158,7 @@ class Rows:
 
     async def add_result(self, row: IntendedCall, run: str, turn: str) -> None:
         """Record a call with its result, unless it is recorded."""
-        await self._write(
-            self._add("call", ":key, :run, :turn, :call, :tool, :args, :now, :result, NULL"),
-            key=row.key,
-            run=run,
-            turn=turn,
-            call=row.call_id,
-            tool=row.tool,
-            args=row.args,
-            now=time.time(),
-            result=row.result,
-        )
+        await self._add_call(row, run, turn, None)
         reach("call.recorded")
 
     async def find_call(self, key: str) -> IntendedCall | None:

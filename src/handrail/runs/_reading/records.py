@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from handrail.permissions import Pending
+from handrail.runs._reading.budgets import BudgetUse, read_uses
 from handrail.runs._reading.calls import open_turn, read_call, read_calls
 from handrail.runs._reading.events import find_events, follow_events
 from handrail.runs._reading.searches import find_runs, find_tokens, read_fleet
@@ -103,6 +104,10 @@ class Records:
         found = tuple(_inbox_row(*both, votes) for both in zip(rows, asked, strict=False))
         more = f"{rows[limit - 1][3]!r} {rows[limit - 1][0]}" if len(rows) > limit else ""
         return InboxPage(rows=found, next=more, total=max(int(total), len(found)))
+
+    def budgets(self) -> tuple[BudgetUse, ...]:
+        """Return what is spent of each budget. None, if it sees only some runs."""
+        return () if self._labels is not None else read_uses(self._database.read_now, self._clock())
 
     def _read_votes(self, requests: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Return votes about requests: each has its request's id, and its text."""

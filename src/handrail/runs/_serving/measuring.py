@@ -11,6 +11,7 @@ import anyio
 from handrail.runs._durable.counts import Counts
 from handrail.runs._durable.rows import count_runs
 from handrail.runs._engine.port import Engine, read_queue
+from handrail.runs._reading.budgets import BudgetCounts, count_budgets
 from handrail.runs._serving.handle import Measure
 from handrail.runs._serving.taking import Taker
 from handrail.runs._store.database import Database
@@ -31,6 +32,7 @@ class _Numbers(NamedTuple):
     """Labels, depth, and the oldest entry's time, for each non-empty queue."""
     runs: Mapping[str, tuple[int, float]] = {}
     """How many runs have a status, and when the first got it."""
+    budgets: BudgetCounts = BudgetCounts()
 
 
 class Meter:
@@ -66,7 +68,8 @@ class Meter:
             for queue, depth, since in await self._engine.measure()
             for kind, name in [read_queue(queue)]
         ]
-        return _Numbers(tuple(queues), await count_runs(self._database))
+        budgets = await count_budgets(self._database, time.time())
+        return _Numbers(tuple(queues), await count_runs(self._database), budgets)
 
     async def read(self) -> tuple[Measure, ...]:
         """Return all measures, with new database numbers."""
@@ -82,7 +85,12 @@ class Meter:
         """Return all measures, with the last database numbers."""
         self._asked_at = time.monotonic()
         waiting = self._waiting or _Numbers()
-        return (*self._measure_worker(), *_measure_queues(waiting), *_measure_runs(waiting))
+        return (
+            *self._measure_worker(),
+            *_measure_queues(waiting),
+            *_measure_runs(waiting),
+            *_measure_budgets(waiting.budgets),
+        )
 
     def _measure_worker(self) -> Iterator[Measure]:
         counts, errors = self._counts, self._database.errors
@@ -128,6 +136,13 @@ def _measure_runs(waiting: _Numbers) -> Iterator[Measure]:
     ages = tuple(({"status": status}, _age(since)) for status, (_, since) in statuses)
     text = "How long the first of them has had its status."
     yield Measure("handrail.runs.oldest", "gauge", "s", text, ages)
+
+
+def _measure_budgets(budgets: BudgetCounts) -> Iterator[Measure]:
+    text = "Spent in the current window, by model or tool."
+    yield Measure("handrail.budget.spent", "gauge", "1", text, budgets.spent)
+    text = "Principals, tenants or others with a budget, and how many have used it up."
+    yield Measure("handrail.budget.holders", "gauge", "1", text, budgets.holders)
 
 
 def _age(since: float) -> float:

@@ -158,6 +158,23 @@ CREATE TABLE handrail_file (
     PRIMARY KEY (principal, id));
 """
 """Each key begins with the principal: no query finds another one's rows."""
+_BUDGETS = """
+CREATE TABLE handrail_budget (
+    budget TEXT NOT NULL, holder TEXT NOT NULL, began DOUBLE PRECISION NOT NULL,
+    ends DOUBLE PRECISION NOT NULL, unit TEXT NOT NULL, most BIGINT NOT NULL,
+    raised BIGINT NOT NULL, spent BIGINT NOT NULL, reserved BIGINT NOT NULL,
+    PRIMARY KEY (budget, holder, began));
+CREATE INDEX handrail_budget_ends ON handrail_budget (ends);
+CREATE TABLE handrail_budget_part (
+    budget TEXT NOT NULL, holder TEXT NOT NULL, began DOUBLE PRECISION NOT NULL,
+    part TEXT NOT NULL, spent BIGINT NOT NULL, PRIMARY KEY (budget, holder, began, part));
+CREATE TABLE handrail_reservation (
+    id TEXT PRIMARY KEY, budget TEXT NOT NULL, holder TEXT NOT NULL,
+    began DOUBLE PRECISION NOT NULL, part TEXT NOT NULL, amount BIGINT NOT NULL,
+    expires DOUBLE PRECISION NOT NULL);
+CREATE INDEX handrail_reservation_budget ON handrail_reservation (budget, holder, began, expires);
+"""
+"""Amounts are integers: billionths of a currency, tokens or calls."""
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
@@ -173,6 +190,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     ),
     Migration(3, _INDEXES, _INDEXES + _LONG_TEXTS, is_breaking=True),
     Migration(4, _CONVERSATIONS.format(bytes="TEXT"), _CONVERSATIONS.format(bytes="BYTEA")),
+    Migration(5, _BUDGETS, _BUDGETS),
 )
 
 

@@ -1,0 +1,241 @@
+"""Budget: what many runs may spend together, over all processes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+from anyio import to_thread
+
+from handrail import WRITE, Access, CheckedCall, Context, FailureKind, Hook, Result, Tool, tool
+from handrail.agent import Spender
+from handrail.messages import NO_USAGE, Model
+from handrail.models import named
+from handrail.runs import RunStore, open_runs
+from handrail.runs.records import BudgetUnit, BudgetUse, as_amount, as_stored
+from handrail.shared._accounts import Account, Accounts
+from handrail.shared._estimates import (
+    Estimate,
+    Prices,
+    estimate_tokens,
+    find_price,
+)
+from handrail.shared._guarded import Guarded, Terms
+from handrail.shared._windows import (
+    Window,
+    check_window,
+    describe_time,
+    describe_window,
+    find_period,
+)
+
+Per: TypeAlias = Literal["principal", "tenant"] | Callable[[Spender], str | None]
+"""For whom a budget is counted. A function returns None for a spender without a limit."""
+Amount: TypeAlias = Decimal | float
+_WAIT_SECONDS = 30.0
+_NAME = re.compile("[a-z0-9_]{1,50}")
+
+
+class Budget:
+    """Limits what runs spend together in a day, a month or some seconds, over all processes.
+
+    Pass it to ``Agent(budget=...)``. Before each request, its estimated cost is reserved. After it,
+    the real one takes its place. Near the limit, a request waits for those under way. If a process
+    dies during a request, its estimate is spent.
+
+    Args:
+        limit: How much may be spent in a window. Or a function of the spender, such as by plan.
+        per: For whom it is counted: ``principal``, ``tenant`` (from the metadata), or the name
+            from a function.
+        window: ``day`` or ``month``, in UTC, or seconds.
+        unit: ``cost`` in US dollars or the currency of ``prices``, ``tokens``, or tool ``calls``.
+        database: A path, ``postgresql://...``, or a ``RunStore``.
+        at_limit: ``refuse`` ends the run. ``ask`` asks a person to raise the limit. Or a model to
+            answer instead; its requests are counted, without a limit.
+        name: The budget's name in the database and on pages. Budgets with one name are one budget.
+        prices: Your own prices in place of the known ones.
+        estimate: Returns what a request may use at most. Default: its text, and ``max_tokens``.
+        wait: Seconds a request waits near the limit.
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(  # noqa: PLR0913  each is an option with a default
+        self,
+        limit: Amount | Callable[[Spender], Amount],
+        *,
+        database: str | os.PathLike[str] | RunStore,
+        per: Per = "principal",
+        window: Window = "day",
+        unit: BudgetUnit = "cost",
+        at_limit: str | Model = "refuse",
+        name: str = "",
+        prices: Prices = None,
+        estimate: Estimate = estimate_tokens,
+        wait: float = _WAIT_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        check_window(window)
+        _check_options(limit, unit, per)
+        if unit == "calls" and at_limit not in ("refuse", "ask"):
+            raise ValueError("Budget(unit='calls', at_limit=...): pass 'refuse' or 'ask'.")
+        self.name = name or _make_name(unit, per, window)
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"Budget(name={self.name!r}): use a-z, 0-9 and _.")
+        self._limit = limit
+        self._per: Per = per
+        self._window: Window = window
+        self._unit: BudgetUnit = unit
+        self._prices = prices
+        self._store = database if isinstance(database, RunStore) else open_runs(database)
+        self._clock = clock
+        self._accounts = Accounts(self._store, clock)
+        instead = None if at_limit in ("refuse", "ask") else at_limit
+        self._terms = Terms(
+            unit=unit,
+            prices=prices,
+            estimate=estimate,
+            wait=wait,
+            instead=named(instead) if isinstance(instead, str) else instead,
+            raise_name=f"raise_{self.name}" if at_limit == "ask" else "",
+        )
+
+    @property
+    def hooks(self) -> Sequence[Hook]:
+        """The hooks for an executor, if the budget counts calls. An agent adds them itself."""
+        return (Hook(before=self._count_call),) if self._unit == "calls" else ()
+
+    @property
+    def tools(self) -> Sequence[Tool[..., Any]]:
+        """With ``at_limit="ask"``, the tool for raising the limit with a person's approval."""
+        return (self._make_tool(),) if self._terms.raise_name else ()
+
+    def check_models(self, names: Iterable[str]) -> None:
+        """Raise ValueError if the budget is a cost, and a model's price is unknown."""
+        for name in names if self._unit == "cost" else ():
+            if find_price(NO_USAGE, [name], self._prices) is None:
+                which = f"model {name!r}" if name else "a model without a name"
+                raise ValueError(
+                    f"Budget {self.name!r}: the price of {which} is not known. "
+                    "Pass it: `Budget(..., prices={NAME: Price(...)})`, with "
+                    "`handrail.messages.Price`."
+                )
+
+    def limit(self, model: Model, spender: Spender) -> Model:
+        """Return a model whose requests count for a spender. ``Agent`` does so for each run."""
+        if self._unit == "calls" or self._find_account(spender) is None:
+            return model
+        return Guarded(model, self._accounts, self._terms, ruler=self, spender=spender)
+
+    async def read_uses(self) -> tuple[BudgetUse, ...]:
+        """Return what each holder has spent in the current window."""
+        read = partial(self._store.budgets, self.name, now=self._clock())
+        return await to_thread.run_sync(read)
+
+    def find_account(self, spender: Spender) -> Account:
+        """Return a spender's account in the current window."""
+        account = self._find_account(spender)
+        if account is None:
+            raise LookupError(f"The budget {self.name!r} has no limit for {spender!r}.")
+        return account
+
+    def describe(self, account: Account, most: int) -> str:
+        """Return the message for a reached limit."""
+        window = describe_window(self._window)
+        whose = self._per if isinstance(self._per, str) else self._per.__name__
+        amount = self._describe_amount(most)
+        until = describe_time(account.ends)
+        return f"The budget of {amount} per {whose} and {window} is used up until {until}."
+
+    def _describe_amount(self, stored: int) -> str:
+        if self._unit != "cost":
+            return f"{stored:,} {self._unit if stored != 1 else self._unit.removesuffix('s')}"
+        amount = f"{as_amount(self._unit, stored):f}"
+        return f"${amount}" if self._prices is None else amount
+
+    def _find_account(self, spender: Spender) -> Account | None:
+        if callable(self._per):
+            holder = self._per(spender)
+        elif self._per == "principal":
+            holder = spender.principal or ""
+        else:
+            holder = str(spender.metadata.get("tenant", ""))
+        if holder is None:
+            return None
+        limit = self._limit(spender) if callable(self._limit) else self._limit
+        period = find_period(self._window, self._clock())
+        most = as_stored(self._unit, limit)
+        return Account(self.name, _as_key(holder), *period, self._unit, most)
+
+    async def _count_call(self, call: CheckedCall) -> CheckedCall | Result:
+        spender = Spender(call.turn.principal, call.turn.metadata, call.turn.run_id)
+        account = self._find_account(spender)
+        if account is None or call.name == self._terms.raise_name:
+            return call
+        if await self._accounts.count(account, _digest(self.name, call.key), call.name):
+            return call
+        advice = "Finish with what you have."
+        if self._terms.raise_name:
+            advice = f"To ask for more, call {self._terms.raise_name}."
+        standing = await self._accounts.read(account)
+        message = f"Not run. {self.describe(account, standing.most)} {advice}"
+        return Result.fail(call.id, FailureKind.DENIED, message)
+
+    def _make_tool(self) -> Tool[..., Any]:
+        async def raise_budget(amount: float, context: Context) -> str:
+            """Ask a person to raise a budget that is used up.
+
+            Args:
+                amount: How much to add.
+                context: The context of the call.
+            """
+            spender = Spender(context.principal, context.metadata, context.run_id)
+            account = self.find_account(spender)
+            stored = as_stored(self._unit, amount)
+            id_ = _digest(self.name, context.idempotency_key)
+            await self._accounts.increase(account, stored, id_)
+            return f"The budget was raised by {self._describe_amount(stored)}. Continue."
+
+        make = tool(
+            name=self._terms.raise_name,
+            effect=WRITE,
+            needs_approval=True,
+            touches=lambda **_: Access(WRITE, f"budget:{self.name}"),
+            headline=lambda amount: f"Raise the budget {self.name} by {amount:g}?",
+        )
+        return make(raise_budget)
+
+
+def _check_options(limit: object, unit: object, per: object) -> None:
+    if unit not in ("cost", "tokens", "calls"):
+        raise ValueError(f"Budget(unit={unit!r}): pass 'cost', 'tokens' or 'calls'.")
+    if per not in ("principal", "tenant") and not callable(per):
+        raise ValueError(f"Budget(per={per!r}): pass 'principal', 'tenant' or a function.")
+    is_valid = callable(limit)
+    if isinstance(limit, int | float | Decimal) and not isinstance(limit, bool):
+        is_valid = Decimal(str(limit)).is_finite() and limit >= 0
+    if not is_valid:
+        raise ValueError(f"Budget({limit!r}): pass a number of at least 0, or a function.")
+
+
+def _make_name(unit: BudgetUnit, per: Per, window: Window) -> str:
+    whose = per if isinstance(per, str) else per.__name__
+    text = f"{unit}_{whose}_{describe_window(window)}".lower()
+    return re.sub("[^a-z0-9]+", "_", text).strip("_")[:50]
+
+
+def _as_key(holder: str) -> str:
+    """Return a text every database can store."""
+    return holder if holder.isprintable() and len(holder) <= _MAX_CHARS else _digest(holder)
+
+
+_MAX_CHARS = 200
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()

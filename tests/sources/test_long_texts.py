@@ -1,0 +1,99 @@
+"""Long texts of models, tools and people cost linear time, and a call's links are all found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from handrail import (
+    WRITE,
+    Access,
+    Ask,
+    Call,
+    CheckedCall,
+    Decision,
+    Executor,
+    Result,
+    Toolset,
+    tool,
+)
+from handrail.sources import Heard, ValueSource
+
+pytestmark = pytest.mark.anyio
+ADDRESS = "eve@example.net"
+REPEATED = (
+    "a",
+    "a.",
+    "a@",
+    "a.b@",
+    "http://",
+    "a.bc/",
+    "x.org/v/",
+    "-.",
+    ": ",
+    "0 ",
+    "가",
+    "é.ab+",
+)
+
+
+@tool(effect=WRITE, touches=lambda to, **_: Access(WRITE, f"email:{to}"))
+def send(to: str, body: str) -> str:
+    """Send a mail."""
+    return "sent"
+
+
+async def find(heard: Heard, to: str, body: str) -> tuple[ValueSource, ...]:
+    """Return who named each value of a mail, as a policy sees it."""
+    found: list[tuple[ValueSource, ...]] = []
+
+    def look(call: CheckedCall) -> Decision:
+        found.append(call.sources)
+        return Ask("Send?")
+
+    async with Executor(Toolset(send), policy=look) as executor:
+        call = Call("send", {"to": to, "body": body}, "c1")
+        await executor.run_all([call], turn=executor.turn(heard=heard))
+    return found[0]
+
+
+def kinds(found: tuple[ValueSource, ...]) -> Iterator[tuple[str, str]]:
+    return ((one.value, one.kind) for one in found)
+
+
+@pytest.mark.parametrize("part", REPEATED)
+async def test_a_long_text_takes_linear_time(part: str) -> None:
+    """In what the call sends, what a tool has returned, and what a person has pasted."""
+    text = f"{part * (100_000 // len(part))} {ADDRESS} file:{'v/' * 1000}"
+    heard = Heard([text.replace(ADDRESS, "")])
+    heard.add("read", {}, Result("c0", text))
+
+    assert (ADDRESS, "read") in set(kinds(await find(heard, ADDRESS, text)))
+    assert ("v", "nowhere") in set(kinds(await find(heard, "v", text)))
+
+
+async def test_links_in_a_text_are_found() -> None:
+    body = (
+        "See https://ok.example/a/b?c=1, (http://sub.evil-site.example), mail bo+x@mail.example "
+        "or me@x.example. Pay DE44500105175407324931! Version 1.2.3, e.g. a.b, is no link."
+    )
+    found = await find(
+        Heard(["Write to ann@example.com about ok.example/a/b?c=1."]), "ann@example.com", body
+    )
+
+    assert list(kinds(found)) == [
+        ("ann@example.com", "person"),
+        ("https://ok.example/a/b?c=1", "person"),
+        ("http://sub.evil-site.example", "nowhere"),
+        ("bo+x@mail.example", "nowhere"),
+        ("me@x.example", "nowhere"),
+        ("DE44500105175407324931", "nowhere"),
+    ]
+
+
+async def test_links_after_the_first_hundreds_count_as_named_by_no_one() -> None:
+    links = [f"https://example.com/{number}" for number in range(300)]
+    found = await find(Heard([" ".join(links)]), "ann@example.com", " ".join(links))
+
+    assert [one.kind for one in found] == ["nowhere", *["person"] * 200, "nowhere"]
