@@ -1,5 +1,6 @@
 """Sources: who named the values in a call, and markers for these values."""
 
+from handrail._definition.tool import OwnValues
 from handrail._labels.sources import Destination, Own, OwnValue, Said, SourceKind, ValueSource
 from handrail._labels.text import describe_sources, split_question
 from handrail._sources.heard import Heard, HeardCall
@@ -10,6 +11,7 @@ __all__ = [
     "HeardCall",
     "Own",
     "OwnValue",
+    "OwnValues",
     "Said",
     "SourceKind",
     "ValueSource",

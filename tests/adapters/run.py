@@ -59,7 +59,8 @@ def requirements(host: str) -> list[str]:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     extra = project["optional-dependencies"].get(host.replace("_", "-"), [])
-    return [*project["dependencies"], *extra, *HOSTS[host], *NEEDED]
+    programs = project["optional-dependencies"]["programs"] if host in CELLS else []
+    return [*project["dependencies"], *extra, *programs, *HOSTS[host], *NEEDED]
 
 
 def make_environment(host: str) -> Path:

@@ -27,12 +27,14 @@ from handrail import (
     Hook,
     Registry,
     Result,
+    Text,
     Toolset,
     UnknownName,
     tool,
 )
 from handrail.agent import Agent, Limits, RunState
 from handrail.approvals import defer
+from handrail.credentials import Credentials
 from handrail.messages import Reply, Request, ToolResults
 from handrail.permissions import Answer, Approver, Edit, Policy
 from handrail.testing import ScriptedModel
@@ -364,3 +366,28 @@ def test_a_child_never_has_more_permissions_than_its_parent(  # noqa: PLR0913, P
             assert set(world.did) == child_may
 
     anyio.run(main, backend=backend)
+
+
+async def test_a_sub_agent_without_credentials_has_those_of_its_caller() -> None:
+    @tool(effect=READ)
+    async def fetch(context: Context) -> str:
+        """Fetch."""
+        return await context.credential("tracker")
+
+    found = list[str]()
+
+    async def answer_with_result(request: Request) -> Reply:
+        last = request.messages[-1]
+        if isinstance(last, ToolResults):
+            found.append(last.results[0].text)
+            return Reply((Text("done"),))
+        return Reply((Call("fetch", {}, "f1"),), "calls")
+
+    for own in (None, Credentials({"tracker": {"ann": "of the sub-agent"}})):
+        worker = Agent(answer_with_result, [fetch], credentials=own)
+        sub = worker.as_tool("worker", "Work on a task.")
+        model = ScriptedModel(Call("worker", {"task": "go"}, "c1"), "done")
+        callers = Credentials({"tracker": {"ann": "of the caller"}})
+        await Agent(model, [sub], credentials=callers).run("go", principal="ann")
+
+    assert found == ["of the caller", "of the sub-agent"]

@@ -13,9 +13,6 @@ _BEFORE = (
     "The SDK asks only before a tool runs. The model reads what is needed, and tells the user."
 )
 
-_ALONE = "A client of MCP sends calls, and not what its user wrote."
-_UNMARKED = "A server's results have no markers, so none of their values is your own."
-
 NOT_POSSIBLE: dict[tuple[str, str], str] = {
     **{(row, "OpenAPI"): _WHOLE for row in ("progress", "progress of an approved call")},
     **{(row, door): _OBJECT for row in ("malformed JSON", "a key twice") for door in MCP},
@@ -24,7 +21,5 @@ NOT_POSSIBLE: dict[tuple[str, str], str] = {
         (row, "OpenAPI"): "The tool is in the service, and cannot ask while it runs."
         for row in ("context.may", "context.ask", "question of a sub-agent, answered later")
     },
-    **{("sources: names from the user", door): _ALONE for door in MCP},
-    **{("sources: names from own systems", door): _UNMARKED for door in ("MCP gateway", "OpenAPI")},
 }
 """Why a cell has no test, by row and door."""

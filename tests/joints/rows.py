@@ -37,7 +37,9 @@ from handrail import (
     tool,
 )
 from handrail.agent import Agent
+from handrail.credentials import Credentials
 from handrail.permissions import Edit, Pending
+from handrail.programs import program_tool
 from handrail.sources import Own
 from handrail.telemetry import Telemetry
 from joints.case import Case, Door, Shown, Signal, make_model
@@ -278,6 +280,28 @@ async def filled_in(door: Door) -> None:
     calls, answer = (Call("book", {}, "c1"),), Edit({"seat": "4A", "persons": 2})
     case = Case(replies=(calls,), tools=(book,), answers=(answer,), asks_inside=True)
     assert (await door(case)).results == {"c1": Shown("seat 4A for 2")}
+
+
+@row("credential of the principal")
+async def credential(door: Door) -> None:
+    @tool(effect=READ)
+    async def fetch(context: Context) -> str:
+        """Fetch."""
+        token = await context.credential("tracker")
+        return f"fetched with a token of {len(token)} characters"
+
+    find = Credentials({"tracker": {"alice": "t-alice", "bob": "t-bob"}})
+    options, turn = {"credentials": find}, {"principal": "alice"}
+    case = Case(replies=((Call("fetch", {}, "c1"),),), tools=(fetch,), options=options, turn=turn)
+    assert (await door(case)).results == {"c1": Shown("fetched with a token of 7 characters")}
+
+
+@row("program of a model")
+async def program(door: Door) -> None:
+    code = "first = await count(euros=1)\nsecond = await count(euros=2)\n[first, second]"
+    calls = (Call("run_program", {"code": code}, "c1"),)
+    case = Case(replies=(calls,), tools=(count, program_tool([count])))
+    assert (await door(case)).results == {"c1": Shown('["counted 1", "counted 2"]')}
 
 
 @row("long result, read_result")

@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -36,7 +37,7 @@ from handrail.approvals import callback
 from handrail.events import Yielded
 from handrail.mcp import Effects, HttpServer, McpSource, Offer
 from handrail.mcp.gateway import Upstreams
-from handrail.mcp.server import make_server
+from handrail.mcp.server import Caller, make_server
 from handrail.openapi import tools as openapi_tools
 from handrail.permissions import Edit
 from joints.agent_doors import run_agent
@@ -119,7 +120,22 @@ def _listen(seen: Seen) -> Callable[[ASGIApp], ASGIApp]:
 
 def _given(case: Case) -> dict[str, Any]:
     """The options of a server whose clients have tokens, which say who calls."""
-    return {name: value for name, value in case.turn.items() if name != "principal"}
+    given = {name: value for name, value in case.turn.items() if name != "principal"}
+    return {**given, "said": _said(case)}
+
+
+def _said(case: Case) -> Callable[[Caller], list[str]]:
+    """What the application knows that a caller's user wrote."""
+
+    def say(_caller: Caller) -> list[str]:
+        return [case.prompt]
+
+    return say
+
+
+def _find_own(found: Any) -> list[str]:
+    """Return the values that the tool's type marks as its own system's."""
+    return list(found["result"] if isinstance(found, dict) else found)
 
 
 async def serve_here(case: Case) -> Seen:
@@ -135,7 +151,7 @@ async def serve_here(case: Case) -> Seen:
         return result
 
     async with _executor(case) as executor:
-        server = make_server(executor, **case.turn)
+        server = make_server(executor, said=_said(case), **case.turn)
         server.middleware.append(hear)
         async with Client(server, **_asking(case)) as client:
             return await _use(client, case, seen)
@@ -156,23 +172,30 @@ async def use_gateway(case: Case) -> Seen:
     """A gateway in front of a server with a socket between them. The gateway has the options.
 
     If the tool asks while it runs, or reads that it is approved, the server behind it has them,
-    and the gateway passes the question on.
+    and the gateway passes the question on. If it needs a credential, both have them, and the
+    gateway calls the server with that of the caller.
 
     The server behind it truncates nothing, as most servers do.
     """
     seen, reads = Seen(), tuple(tool.spec.name for tool in case.tools if tool.spec.effect is READ)
     asks = tuple(tool.spec.name for tool in case.tools if tool.spec.effect is not READ)
     async with AsyncExitStack() as stack:
-        is_behind = case.asks_inside or case.reads_approval
+        has_credentials = "credentials" in case.options
+        is_behind = case.asks_inside or case.reads_approval or has_credentials
         asks_behind = case.options if is_behind else {}
         whole = LongResults(max_result_chars=100_000)
         behind = Executor(Toolset(*case.tools), long_results=whole, **asks_behind)
         upstream = await stack.enter_async_context(behind)
         url = await stack.enter_async_context(over_http(upstream, given=_given(case)))
-        server = HttpServer(name="up", url=url, headers={"Authorization": "Bearer t-alice"})
+        personal = {"personal": "tracker"} if has_credentials else {}
+        headers = {"Authorization": "Bearer t-alice"}
+        server = HttpServer(name="up", url=url, headers=headers, **personal)
         effects = Effects(reads=reads, writes=asks)
-        upstreams = Upstreams([McpSource(server, offer=Offer(effects=effects))], defer_over=10_000)
-        front = replace(case, options={}) if is_behind else case
+        own = {name: _find_own for name in asks + reads if name == "list_colleagues"}
+        offer = Offer(effects=effects, own=own)
+        upstreams = Upstreams([McpSource(server, offer=offer)], defer_over=10_000)
+        shared = case.options if has_credentials else {}
+        front = replace(case, options=shared) if is_behind else case
         made = _executor(front, upstreams.registry, policy=lambda _: Allow())
         executor = await stack.enter_async_context(made)
         await stack.enter_async_context(upstreams.connect(executor))
@@ -197,6 +220,7 @@ async def use_service(case: Case) -> Seen:
         long_results=LongResults(max_result_chars=100_000),
         policy=lambda call: Ask("May it?") if call.turn.metadata.get("approved") else Allow(),
         approvals=callback(lambda one: Deny("expired") if one.kind == "login" else Allow()),
+        credentials=lambda _name, context, _refused: str(context.metadata["token"]),
     )
 
     async def answer(request: httpx2.Request) -> httpx2.Response:
@@ -232,7 +256,10 @@ async def use_service(case: Case) -> Seen:
     hooks: Any = {"request": [sent], "response": [received]}
     async with service, httpx2.AsyncClient(**given_client, event_hooks=hooks) as client:
         timeout = min([one.spec.timeout for one in case.tools if one.spec.timeout], default=None)
-        made = openapi_tools(document, client, credentials={"user": _claims}, timeout=timeout)
+        own = {one.spec.name: _find_own for one in case.tools if one.spec.name == "list_colleagues"}
+        claims = partial(_claims, has_token="credentials" in case.options)
+        given_tools: dict[str, Any] = {"timeout": timeout, "own": own}
+        made = openapi_tools(document, client, credentials={"user": claims}, **given_tools)
         limits = CallLimits(retry=Retry(attempts=3, base=0.001, cap=0.001))
         options = {"limits": limits, **case.options}
         asking = {one.spec.name: one.spec.needs_approval for one in case.tools}
@@ -245,8 +272,10 @@ async def use_service(case: Case) -> Seen:
         return replace(seen, host=heard, yielded=streamed)
 
 
-def _claims(context: Context[Any]) -> str:
-    metadata = {**context.metadata, **({"approved": True} if context.is_approved else {})}
+async def _claims(context: Context[Any], *, has_token: bool) -> str:
+    approved = {"approved": True} if context.is_approved else {}
+    token = {"token": await context.credential("tracker")} if has_token else {}
+    metadata = {**context.metadata, **approved, **token}
     turn = {"principal": context.principal, "deps": context.deps, "metadata": metadata}
     return json.dumps(turn)
 
@@ -285,7 +314,8 @@ def _respond(result: Result) -> httpx2.Response:
                 200, headers={"content-type": part.media_type}, content=part.data
             )
     status = 200 if result.failure is None else _STATUSES.get(result.text, 500)
-    return httpx2.Response(status, headers={"content-type": "text/plain"}, text=result.text)
+    kind = "text/plain" if result.data is None else "application/json"
+    return httpx2.Response(status, headers={"content-type": kind}, text=result.text)
 
 
 DOORS: dict[str, Door] = {

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from joints import agent_doors, own_doors, served_doors
+from joints import agent_doors, own_doors, served_doors, web_doors
 from joints.case import Door
 from joints.reasons import HOSTS, NOT_POSSIBLE
 from joints.rows import ROWS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "joints.md"
-DOORS: dict[str, Door] = {**own_doors.DOORS, **agent_doors.DOORS, **served_doors.DOORS}
+DOORS: dict[str, Door] = {
+    **own_doors.DOORS,
+    **agent_doors.DOORS,
+    **web_doors.DOORS,
+    **served_doors.DOORS,
+}
 CELLS = [(row, door) for row in ROWS for door in DOORS if (row, door) not in NOT_POSSIBLE]
 
 
@@ -54,6 +59,7 @@ check. Where a model sends the calls, it streams: each call is sent when it is c
 - `MCP in process` is the server of `serve_stdio`, with a client in the same process.
 - Over MCP, the client's user approves, denies and fills in forms. Arguments are changed by the server's own approver. Output in pieces arrives as progress; so does a response that an HTTP service streams.
 - At `MCP gateway`, `context.may`, `context.ask` and "is_approved, the policy asks" are questions of the server behind it, which the gateway passes on.
+- At `web chat`, a page reads the stream of `ChatApp`. Answers are posted to another process's application, except those of forms, logins and `context.may`.
 - "StopRun" over HTTP is tried in a session, which the protocol of 2026-07-28 has no longer: see [serve tools](../guides/serve-tools.md#over-http).
 - In `run_sync` and `in_thread`, another thread cancels: `turn.cancel()`.
 - The OpenAI Agents SDK asks only whether to approve or reject, before a tool runs. The executor's own approver answers the rest: changed arguments, a login, `context.may` and `context.ask`.

@@ -1517,6 +1517,6 @@ def test_an_option_that_a_turn_does_not_have_is_refused_with_those_it_has() -> N
         begin(principle="mia")
 
     assert str(raised.value) == (
-        "A turn has no option 'principle'. Its options are answers, approver, claimant, deps, heard, id, "
+        "A turn has no option 'principle'. Its options are answers, approver, claimant, credentials, deps, heard, id, "
         "known, loaded, metadata, principal, records, run, said, tools."
     )

@@ -32,6 +32,7 @@ from handrail._execution.settings import (
 from handrail._execution.view import View
 from handrail._permissions.checked_call import Policy
 from handrail._turn.event_feed import EventFeed
+from handrail._turn.owner import stop_and_wait
 from handrail._turn.record import EMPTY, CallRecords, make_options
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer, Approver, Ledger
@@ -136,10 +137,7 @@ class Executor:
                 turn.add(*calls)
             return await turn.results()
         except BaseException as error:
-            turn.cancel()
-            if not isinstance(error, GeneratorExit):  # else nothing can be awaited
-                with anyio.CancelScope(shield=True):
-                    await turn.ended()
+            await stop_and_wait(error, turn.cancel, turn.ended)
             raise
 
     async def run_reply(
@@ -214,6 +212,7 @@ class Executor:
         metadata: Mapping[str, Json] = EMPTY,
         tools: Toolset | None = None,
         approver: Approver | None = None,
+        credentials: FindCredential | None = None,
         known: Mapping[str, Result] = EMPTY,
         claimant: str | None = None,
         records: CallRecords | None = None,
@@ -233,6 +232,7 @@ class Executor:
         metadata: Mapping[str, Json] = EMPTY,
         tools: Toolset | None = None,
         approver: Approver | None = None,
+        credentials: FindCredential | None = None,
         known: Mapping[str, Result] = EMPTY,
         claimant: str | None = None,
         records: CallRecords | None = None,
@@ -261,6 +261,7 @@ class Executor:
             metadata: More facts for hooks, policies and tools.
             tools: The tools the model was sent. Default: the current ones.
             approver: This turn's approver, in place of the executor's.
+            credentials: Finds credentials, if the executor has no ``credentials``.
             known: Results recorded before a restart, by call id.
             claimant: Who uses approvals. For a durable engine, the id of its execution.
             records: Stores texts for calls that a restart interrupts.

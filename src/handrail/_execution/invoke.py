@@ -214,7 +214,8 @@ class _Asker(NamedTuple):
 
     async def find_credential(self, name: str, context: Context[Any], refused: str, /) -> str:
         """Return the principal's credential for a service."""
-        secret = await find_credential(self.world.credentials, name, context, refused)
+        find = self.world.credentials or self.running.record.turn.options.credentials
+        secret = await find_credential(find, name, context, refused)
         used = self.running.record, CredentialUsed, context.call_id, name, context.principal
         self.world.listeners.emit(*used)
         return secret

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import anyio
 
@@ -91,12 +93,7 @@ class RequestedCall(Record):
 
     def enclosing(self) -> list[RequestedCall]:
         """Return the enclosing calls, the nearest first."""
-        calls: list[RequestedCall] = []
-        parent = self.parent
-        while parent is not None:
-            calls.append(parent)
-            parent = parent.parent
-        return calls
+        return _list_above(self, _PARENT)
 
     def find_running(self) -> RunningCall | None:
         """Return the checked call, or the nearest enclosing one."""
@@ -166,12 +163,22 @@ class RunningCall:
 
     def enclosing(self) -> list[RunningCall]:
         """Return the enclosing checked calls, the nearest first."""
-        calls: list[RunningCall] = []
-        outer = self.outer
-        while outer is not None:
-            calls.append(outer)
-            outer = outer.outer
-        return calls
+        return _list_above(self, _OUTER)
+
+
+_Call = TypeVar("_Call")
+_PARENT: Callable[[RequestedCall], RequestedCall | None] = attrgetter("parent")
+_OUTER: Callable[[RunningCall], RunningCall | None] = attrgetter("outer")
+
+
+def _list_above(call: _Call, find_next: Callable[[_Call], _Call | None]) -> list[_Call]:
+    """Return the calls above this one, the nearest first."""
+    calls: list[_Call] = []
+    above = find_next(call)
+    while above is not None:
+        calls.append(above)
+        above = find_next(above)
+    return calls
 
 
 _new = object.__new__

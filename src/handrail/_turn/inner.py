@@ -9,11 +9,10 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple, NoReturn
 
-import anyio
-
 from handrail._collection.toolset import Toolset
 from handrail._definition.tool import AnyTool
 from handrail._turn.heard_runs import InnerFeed
+from handrail._turn.owner import stop_and_wait
 from handrail._turn.record import EMPTY, Record
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer
@@ -201,10 +200,7 @@ async def _results_of(turn: Turn[Any]) -> list[Result]:
     try:
         return await turn.results()
     except BaseException as error:
-        turn.cancel()
-        if not isinstance(error, GeneratorExit):  # else nothing can be awaited
-            with anyio.CancelScope(shield=True):
-                await turn.ended()
+        await stop_and_wait(error, turn.cancel, turn.ended)
         raise
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from contextvars import Context
 from typing import Any, Protocol, TypeVar
+
+import anyio
 
 from handrail._collection.toolset import Toolset
 from handrail._turn.event_feed import EventFeed
@@ -84,3 +86,13 @@ class TurnOwner(Protocol[T_contra, R]):
     def listen(self, turn: T_contra, call_id: str | None, /) -> EventFeed:
         """Return a feed of events: a turn's, or one call's."""
         ...
+
+
+async def stop_and_wait(
+    error: BaseException, cancel: Callable[[], object], wait: Callable[[], Awaitable[object]]
+) -> None:
+    """Cancel calls after an error, and wait for them, whatever else is cancelled."""
+    cancel()
+    if not isinstance(error, GeneratorExit):  # else nothing can be awaited
+        with anyio.CancelScope(shield=True):
+            await wait()

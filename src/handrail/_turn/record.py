@@ -123,6 +123,8 @@ class TurnOptions(NamedTuple):
     deps: Any = None
     metadata: Mapping[str, Json] = EMPTY
     approver: Approver | None = None
+    credentials: Any = None
+    """Finds credentials, if the executor does not."""
     known: Mapping[str, Result] = EMPTY
     claimant: str | None = None
     records: CallRecords | None = None

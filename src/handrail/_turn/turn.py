@@ -8,11 +8,9 @@ from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
-import anyio
-
 from handrail._collection.toolset import Toolset
 from handrail._turn.event_feed import EventFeed
-from handrail._turn.owner import TurnOwner
+from handrail._turn.owner import TurnOwner, stop_and_wait
 from handrail._turn.record import Record, TurnOptions, escape, find_around, read_number
 from handrail._turn.record import waiting_before as find_before
 from handrail._values.access import Access
@@ -215,10 +213,7 @@ class Turn(Generic[D]):
                 await self.owner.finish(record, kept)
             return await self._result_of(record)
         except BaseException as error:
-            record.cancel()
-            if not isinstance(error, GeneratorExit):  # else nothing can be awaited
-                with anyio.CancelScope(shield=True):
-                    await record.wait()
+            await stop_and_wait(error, record.cancel, record.wait)
             raise
 
     async def result(self, call_id: str) -> Result:

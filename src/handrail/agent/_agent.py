@@ -64,7 +64,7 @@ from handrail.agent._loop.settings import (
 from handrail.agent._loop.spending import check_price
 from handrail.agent._loop.typed_answer import FinalAnswer, read_answer
 from handrail.agent._run import Run
-from handrail.agent._subagent import NO_TIMEOUT, run_inside
+from handrail.agent._subagent import NO_TIMEOUT, lend_credentials, run_inside
 from handrail.approvals import defer
 from handrail.messages import Content, Message, Model, model_names
 from handrail.permissions import Answer, Approver, FindCredential, Policy, check_answers
@@ -302,8 +302,8 @@ class Agent(Generic[T]):
         above = () if parent is None else parent.budgets
         budgets = (*self._budgets, *above)
         settings = replace(settings, model=_limit(settings.model, budgets, start, options))
-        names = ("principal", "deps", "metadata")
-        for_turn = {**{name: options.get(name) for name in names}, "approver": approver}
+        for_turn = {name: options.get(name) for name in ("principal", "deps", "metadata")}
+        for_turn |= {"approver": approver, "credentials": lend_credentials(caller)}
         if recorder is not None:
             if recorder.steps is not None:
                 recorded = record_replies(settings.model, recorder.steps, options.get("on_event"))
@@ -331,8 +331,8 @@ class Agent(Generic[T]):
     ) -> Tool[..., Any]:
         """Return a tool that gives this agent a task and returns its answer.
 
-        If it has no approver, its questions are asked where the caller's are. Principal, deps and
-        metadata are the caller's. Tokens count for the caller's run.
+        Its questions are asked where the caller's are, and credentials are the caller's, unless it
+        has its own. Principal, deps and metadata are the caller's. Tokens count for that run.
 
         Args:
             name: The tool's name.

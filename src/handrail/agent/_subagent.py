@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from handrail import Allow, Context, Executor, ToolFailed, Transient
@@ -16,7 +16,7 @@ from handrail.agent._loop.settings import RunResult
 from handrail.agent._loop.spending import UnknownPrice
 from handrail.agent._run import Run
 from handrail.messages import ModelError
-from handrail.permissions import Approver
+from handrail.permissions import Approver, FindCredential
 
 MakeRun: TypeAlias = Callable[[RunState, Mapping[str, Any], LiveRun | None], Run[Any]]
 """Makes the run of a sub-agent: from its state, options, and the run it works for."""
@@ -59,6 +59,17 @@ async def run_inside(
         waiting = [result.pending for result in left.waiting if result.pending is not None]
         context.suspend(*waiting, record=record, approved=approved)
     return result
+
+
+def lend_credentials(caller: Context[Any] | None) -> FindCredential | None:
+    """Return a function that finds the credentials of the call a sub-agent works for."""
+    if caller is None:
+        return None
+
+    def find(name: str, _context: Context[Any], refused: str) -> Awaitable[str]:
+        return caller.credential(name, refused=refused)
+
+    return find
 
 
 async def _watch(

@@ -29,6 +29,7 @@ from handrail.mcp._server.callers import (
     CallerFacts,
     Deps,
     Metadata,
+    Words,
     caller_token,
     find_holder,
 )
@@ -80,6 +81,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     principal: str | None = None,
     deps: Deps = None,
     metadata: Metadata = NOTHING,
+    said: Words = (),
     keys: Sequence[bytes] = (),
     max_calls: int = _MAX_CALLS,
     principal_share: float = PRINCIPAL_SHARE,
@@ -104,6 +106,9 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     Each is a value, or a function taking the ``Caller``. The metadata are read for each request,
     the deps once for each session with the same metadata. Raises DefinitionError if a tool needs
     deps and there are none. ``principal`` is whom calls without a token are for.
+
+    ``said`` is what people wrote, for rules about sources: a client sends calls only. It is a value
+    or a function taking the ``Caller``, read for each call.
 
     Several processes behind a balancer need the same ``keys`` of 32 bytes or more, which protect
     open approval requests. Their executors need one ledger, or each process would accept the same
@@ -138,7 +143,7 @@ def make_server(  # noqa: PLR0913  each is an option with a default
         places=places,
         answer_seconds=answer_seconds,
         rules_of=rules_of,
-        facts=CallerFacts(executor, deps, metadata, principal),
+        facts=CallerFacts(executor, deps, metadata, principal=principal, said=said),
         extra=Toolset(make_reader(resources)) if resources else None,
         wait_first=wait_first,
     )

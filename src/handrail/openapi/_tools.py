@@ -36,6 +36,7 @@ from handrail.openapi._request import find_base, find_trusted, find_url, make_re
 
 if TYPE_CHECKING:
     from handrail.openapi._http import Client
+    from handrail.sources import OwnValues
 
 log = logging.getLogger("handrail.openapi")
 _OWN = "tools(document, httpx2.AsyncClient())"
@@ -60,6 +61,7 @@ def tools(  # noqa: PLR0913  each option has a default
     idempotency_header: str | None = None,
     retry: Retry | None = None,
     timeout: float | None = None,
+    own: Mapping[str, OwnValues] | None = None,
     max_bytes: int = _MAX_BYTES,
     defer_over: int = _MAX_DIRECT_TOKENS,
 ) -> Toolset:
@@ -78,6 +80,9 @@ def tools(  # noqa: PLR0913  each option has a default
     applies. ``idempotent`` lists names or patterns for tools safe to call twice. With
     ``idempotency_header``, each call except reads has its key in that header. ``retry`` applies to
     reading or idempotent tools, ``timeout`` to all.
+
+    ``own`` maps names or patterns to functions returning a response's own values: those that only
+    you or your own systems set. They take the response as data, or as text.
 
     A response is read up to ``max_bytes``. If the definitions have more than ``defer_over`` tokens,
     the tools are deferred. Raises DefinitionError if the document cannot be used.
@@ -99,7 +104,7 @@ def tools(  # noqa: PLR0913  each option has a default
         idempotency_header,
         max_bytes,
     )
-    choices = _Choices(effects or {}, tuple(idempotent), retry, timeout)
+    choices = _Choices(effects or {}, tuple(idempotent), retry, timeout, own or {})
     with read.limited():
         made = service.make_all(choices)
         if client is None:
@@ -133,6 +138,11 @@ class _Choices:
     idempotent: tuple[str, ...]
     retry: Retry | None
     timeout: float | None
+    own: Mapping[str, OwnValues]
+
+    def find_own(self, name: str) -> OwnValues | None:
+        """Return the function for a tool's own values. The first match applies."""
+        return next((one for key, one in self.own.items() if fnmatchcase(name, key)), None)
 
     def make_spec(self, document: Document, operation: Operation, name: str) -> Spec:
         default = _EFFECTS.get(operation.method, WRITE)
@@ -158,7 +168,7 @@ class _Choices:
     def check(self, names: Iterable[str]) -> None:
         """Raise DefinitionError for a pattern matching no tool: it is misspelled."""
         known = list(names)
-        for pattern in (*self.effects, *self.idempotent):
+        for pattern in (*self.effects, *self.idempotent, *self.own):
             if not any(fnmatchcase(name, pattern) for name in known):
                 raise DefinitionError(f"No operation makes a tool that matches {pattern!r}.")
 
@@ -186,10 +196,12 @@ class _Service:
             spec = choices.make_spec(self.document, operation, name)
             base = find_base(operation, self.server)
             self.servers[base.host, base.port] = None
-            made[name] = self._make(operation, spec, base)
+            made[name] = self._make(operation, spec, base, choices.find_own(name))
         return made
 
-    def _make(self, operation: Operation, spec: Spec, base: Url) -> Tool[..., Any]:
+    def _make(
+        self, operation: Operation, spec: Spec, base: Url, own: OwnValues | None
+    ) -> Tool[..., Any]:
         from handrail.openapi._http import Sender
 
         is_repeatable = spec.effect == READ or spec.idempotent
@@ -217,4 +229,5 @@ class _Service:
                 return f"{operation.method} {base}"
 
         origin = f"{self.document.title}: {operation.where}"
-        return replace(Tool.remote(spec, send, origin=origin, touches=touches), headline=headline)
+        made = Tool.remote(spec, send, origin=origin, touches=touches, own=own)
+        return replace(made, headline=headline)

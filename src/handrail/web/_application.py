@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from handrail.agent import Agent
 from handrail.messages import Prompt
+from handrail.permissions import Pending
 from handrail.runs import RunStore
 from handrail.runs.durable import DurableRuns
 from handrail.web._answers import Inbox, describe_request, describe_waiting
@@ -227,6 +228,7 @@ class ChatApp:
     ) -> AsyncGenerator[str]:
         """Yield a stream's text."""
         self._streams += 1
+        shown = set[str]()
         try:
             yield encoder.begin(head.id, head.run, place.calls)
             async with aclosing(self._serving.watch(head, place.after)) as batches:
@@ -234,9 +236,9 @@ class ChatApp:
                     text, ended = "", False
                     for event in batch:
                         waits = event.kind == "status" and event.data["status"] == "waiting"
-                        open_ = await self._inbox.wait(head.run) if waits else ()
+                        open_ = await self._find_open(head.run, event, shown) if waits else ()
                         if waits and not open_:
-                            continue  # answered since
+                            continue  # answered since, or shown
                         for one in open_:
                             text += encoder.encode(
                                 WireEvent("approval", describe_waiting(one, visitor))
@@ -251,6 +253,14 @@ class ChatApp:
                         return
         finally:
             self._streams -= 1
+
+    async def _find_open(self, run: str, event: WireEvent, shown: set[str]) -> tuple[Pending, ...]:
+        """Return what a waiting run asks. A reminder, without an id, is of what was not shown."""
+        found = await self._inbox.wait(run)
+        if not event.id:
+            found = tuple([one for one in found if one.id not in shown])
+        shown.update(one.id for one in found)
+        return found
 
     async def _watch(self, request: Request, visitor: Visitor) -> Response:
         """Stream a conversation's latest run, behind the last event the client has."""

@@ -195,6 +195,8 @@ class ProcessChats:
                 if live.is_waiting and await self._has_moved(live):
                     yield [_ELSEWHERE]
                     return
+                if live.is_waiting and not found:
+                    yield [from_standing(WAITING)]  # another process may ask
                 with anyio.move_on_after(_LOOK_SECONDS if live.is_waiting else None):
                     await live.wait(seen)
         finally:
@@ -206,11 +208,9 @@ class ProcessChats:
         return live.is_waiting and (now.run != live.head.run or not now.lease)
 
     async def _watch_elsewhere(self, head: ConversationHead) -> AsyncGenerator[list[WireEvent]]:
-        told = False
         while head.lease:
-            if head.lease < 0 and not told:
+            if head.lease < 0:
                 yield [from_standing(WAITING)]
-                told = True
             await anyio.sleep(_LOOK_SECONDS)
             head = await self.settle(await self._conversations.head(head.principal, head.id))
         yield [_ELSEWHERE]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from handrail import FailureKind
-from handrail.events import Finished, Progressed, Requested
+from handrail.events import Finished, Progressed, Requested, Yielded
 from handrail.messages import ArgsDelta, Delta, Reply, Restart
 from handrail.runs.statuses import LIVE, WAITING, Standing
 
@@ -18,6 +18,7 @@ WireKind: TypeAlias = Literal[
     "reply",
     "call",
     "progress",
+    "output",
     "result",
     "approval",
     "answered",
@@ -80,7 +81,10 @@ def _result(fields: Mapping[str, Any], details: bool) -> WireEvent | None:  # no
 
 
 def _progress(fields: Mapping[str, Any], _details: bool) -> WireEvent:  # noqa: FBT001
-    return WireEvent("progress", {"id": fields["call_id"], "message": fields.get("message", "")})
+    fraction = fields.get("fraction")
+    done = {} if fraction is None else {"fraction": fraction}
+    data = {"id": fields["call_id"], "message": fields.get("message", ""), **done}
+    return WireEvent("progress", data)
 
 
 def _answered(fields: Mapping[str, Any], _details: bool) -> WireEvent:  # noqa: FBT001
@@ -118,14 +122,22 @@ def from_event(event: object, *, details: bool) -> WireEvent | None:  # noqa: PL
         case Finished(result=result):
             kind = result.failure.kind if result.failure else ""
             return _result({"call_id": result.call_id, "kind": kind, "text": result.text}, details)
-        case Progressed(call_id=call_id, message=message):
-            return _progress({"call_id": call_id, "message": message}, details)
+        case Progressed() | Yielded():
+            return _from_running(event, details)
         case Reply():
             return _reply({"calls": event.calls}, details)
         case Restart():
             return _restart({}, details)
         case _:
             return None
+
+
+def _from_running(event: Progressed | Yielded, details: bool) -> WireEvent | None:  # noqa: FBT001
+    if isinstance(event, Yielded):
+        data = {"id": event.call_id, "text": event.text}
+        return WireEvent("output", data) if details else None
+    about = {"call_id": event.call_id, "message": event.message, "fraction": event.fraction}
+    return _progress(about, details)
 
 
 def from_standing(standing: Standing) -> WireEvent:

@@ -66,6 +66,21 @@ async def test_only_an_approval_opens_them(root: Path) -> None:
     )
 
 
+async def test_no_other_command_runs_while_they_are_open(root: Path) -> None:
+    stage = Stage(root)
+    wait = "until [ -e go ]; do sleep 0.05; done"
+    change = "{ echo '[core]' >> .git/config; } 2> out; touch end"
+    await stage.run(f"{wait}; {change}", background=True)
+    text = await stage.run("git config user.email x@y.z")
+    await stage.run("touch go; until [ -e end ]; do sleep 0.05; done")
+    await stage.executor.aclose()
+    later = await Stage(root).run("git config user.email x@y.z")
+
+    assert "Not run: other commands run in the workspace" in text
+    assert "Read-only file system" in (root / "out").read_text(encoding="utf-8")
+    assert (setting(root, "user.email"), "[exit code 0" in later) == ("x@y.z", True)
+
+
 def test_a_link_is_not_opened(root: Path) -> None:
     assert Sandbox(root).can_open(".git/config")
     (root / ".git/config").rename(root / "elsewhere")

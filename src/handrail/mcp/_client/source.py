@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from handrail.mcp._client.personal import PersonalConnections
     from handrail.mcp._client.session import Era
     from handrail.messages import Prompt, Reply
+    from handrail.sources import OwnValues
 
 DEFER_OVER = 10_000
 """Definition tokens per server above which a model searches for its tools."""
@@ -49,6 +50,14 @@ class Offer:
     """Seconds for one call."""
     defer_over: int = DEFER_OVER
     """Tokens in all definitions above which a model searches for the tools."""
+
+    own: Mapping[str, OwnValues] = field(default_factory=dict[str, "OwnValues"])
+    """By pattern, a function returning the values in a result that only you or your own systems
+    set, as ``Own`` does for a type. It takes the result as data, or as text."""
+
+    def find_own(self, name: str) -> OwnValues | None:
+        """Return the function for a tool's own values. The first match applies."""
+        return next((one for key, one in self.own.items() if fnmatchcase(name, key)), None)
 
     def includes(self, name: str) -> bool:
         """Return whether this tool name is offered."""
@@ -333,7 +342,8 @@ class McpSource:
             return await self._run(Outgoing(name, args, hear, context, repeatable))
 
         touches = effects.find_touches(self.name, definition)
-        return Tool.remote(spec, send, origin=f"the MCP server {self.name!r}", touches=touches)
+        origin, own = f"the MCP server {self.name!r}", self.offer.find_own(name)
+        return Tool.remote(spec, send, origin=origin, touches=touches, own=own)
 
     def _is_stale(self, name: str) -> bool:
         return bool(self.changes) and any(change.name == name for change in self.changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -38,23 +38,31 @@ Deps: TypeAlias = Callable[[Caller], object] | object
 """Objects for the tools, or a function returning a caller's."""
 Metadata: TypeAlias = Mapping[str, Json] | Callable[[Caller], Mapping[str, Json]]
 """More facts for policies, hooks and tools, or a function returning a caller's."""
+Words: TypeAlias = Sequence[str] | Callable[[Caller], Iterable[str]]
+"""What people wrote, or a function returning what a caller did."""
 
 
 class CallerFacts:
-    """Reads deps and metadata, each a value or a function taking the caller.
+    """Reads deps, metadata and words, each a value or a function taking the caller.
 
     ``principal`` is whom calls without a token are for.
     """
 
     def __init__(
-        self, executor: Executor, deps: Deps, metadata: Metadata, principal: str | None = None
+        self,
+        executor: Executor,
+        deps: Deps,
+        metadata: Metadata,
+        *,
+        principal: str | None = None,
+        said: Words = (),
     ) -> None:
-        for name, value in (("deps", deps), ("metadata", metadata)):
+        for name, value in (("deps", deps), ("metadata", metadata), ("said", said)):
             if inspect.iscoroutinefunction(value):
                 raise TypeError(f"{PLACE}: {name}= must not be an `async def` function.")
         if deps is None:
             executor.tools.check_deps(None, PLACE)
-        self._deps, self._metadata = deps, metadata
+        self._deps, self._metadata, self._said = deps, metadata, said
         self._no_token = Caller(principal)
 
     def find_caller(self) -> Caller:
@@ -82,6 +90,11 @@ class CallerFacts:
         """Return the facts for policies, hooks and tools."""
         facts: Mapping[str, Json] = _read(self._metadata, caller)
         return facts
+
+    def read_said(self, caller: Caller) -> Iterable[str]:
+        """Return what people wrote, for rules about sources."""
+        words: Iterable[str] = _read(self._said, caller)
+        return words
 
 
 def _read(value: Any, caller: Caller) -> Any:

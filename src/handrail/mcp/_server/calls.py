@@ -256,6 +256,8 @@ class Calls:
         if session is None or (session.is_over and not _has_session(request)):
             turn = self._open_turn(key, caller, metadata)
             session = self._sessions[key] = Session(turn, heard=turn.options.heard)
+        if session.heard is not None:
+            session.heard.say(*self._facts.read_said(caller))
         self._sessions.move_to_end(key)
         too_many = len(self._sessions) - MAX_SESSIONS
         if too_many > 0:

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from handrail import ToolFailed
 from handrail._support.git_settings import COMMONDIR_PLACEHOLDER
 from handrail._support.loop import in_event_loop
 from handrail._support.private_files import MAX_LOCK_SECONDS, MAX_LOOP_SECONDS, take_lock
@@ -24,25 +25,37 @@ from handrail.sandbox._values import SandboxUnavailable
 _FILE = "\tfile"
 """Marks a file name in the list."""
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHERS_RUN = (
+    "Not run: other commands run in the workspace, and could then change .git/config too. Stop "
+    "them first, or wait for them."
+)
 
 
 class MountPoints:
     """One command's lock."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, is_alone: bool = False) -> None:
+        """Lock. With ``is_alone``, no other command runs until it is released.
+
+        A file that is replaced ends the mounts of other commands at its place.
+        """
         self._root = root
         self._path = f"{_lock_folder()}/{name_lock(root)}"
-        self._lock = self._lock_shared()
+        self._lock = self._acquire(is_alone=is_alone)
 
-    def _lock_shared(self) -> int:
-        """Acquire the shared lock. Repeat if the file was removed before it was locked."""
+    def _acquire(self, *, is_alone: bool) -> int:
+        """Acquire the lock. Repeat if the file was removed before it was locked."""
         while True:
             lock = os.open(self._path, _OPEN, 0o600)
             seconds = MAX_LOOP_SECONDS if in_event_loop() else MAX_LOCK_SECONDS
             try:
-                take_lock(lock, self._path, seconds=seconds, shared=True)
+                take_lock(
+                    lock, self._path, seconds=0.0 if is_alone else seconds, shared=not is_alone
+                )
             except TimeoutError as error:
                 os.close(lock)
+                if is_alone:
+                    raise ToolFailed(_OTHERS_RUN) from None
                 raise SandboxUnavailable(f"{self._path}: {error.strerror}.") from None
             if os.fstat(lock).st_nlink:
                 return lock

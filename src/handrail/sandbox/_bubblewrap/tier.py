@@ -194,7 +194,8 @@ class BubblewrapTier:
         from handrail.sandbox._bubblewrap.launch import LaunchSpec, start_command
         from handrail.sandbox._bubblewrap.mount_points import MountPoints
 
-        mount_points = MountPoints(self._setup.root)
+        alone = any(os.path.isfile(f"{self._setup.root}/{name}") for name in opened)  # noqa: PTH113
+        mount_points = MountPoints(self._setup.root, is_alone=alone)
         removed, route = list[str](), None
         try:
             route = self._open_route((*more.by_rule, *more.own))

@@ -8,24 +8,21 @@ from collections.abc import Sequence
 from handrail.tools._shell.simple_commands import split_simple
 
 GIT_SETTINGS = ".git/config"
-_SETTING = re.compile(
+_SETTING = (
     r"user\.(?:name|email)|init\.defaultbranch|commit\.gpgsign|fetch\.prune|rerere\.enabled"
     r"|core\.(?:autocrlf|eol|ignorecase|filemode|quotepath|longpaths)|pull\.(?:rebase|ff)"
     r"|push\.(?:default|autosetupremote|followtags)|merge\.(?:ff|conflictstyle)"
     r"|rebase\.(?:autosquash|autostash|updaterefs)|diff\.(?:algorithm|renames|colormoved)"
-    r"|advice\.\w+|color\.\w+|column\.\w+|branch\.[\w./-]+\.(?:remote|merge|rebase|description)",
-    re.IGNORECASE | re.ASCII,
+    r"|advice\.\w+|color\.\w+|column\.\w+|branch\.[\w./-]+\.(?:remote|merge|rebase|description)"
 )
-"""Settings that name no program, no other file and no credentials."""
+"""Settings that name no program, no other file and no credentials. Compiled only when needed."""
 _HOW = frozenset("--local --add --replace-all --unset --unset-all --bool --int".split())
 _REMOTES = frozenset("add remove rm rename set-url set-branches".split())
 _OF_URL = frozenset(["--add", "--push"])
-_BRANCHES = re.compile(
+_OF_BRANCHES = (
     r"-[dDmMrqu]{1,2}|--(?:delete|move|force|quiet|remotes|unset-upstream|set-upstream-to(?:=.*)?)"
 )
-_CHANGES_BRANCHES = re.compile(
-    r"-[rq]?[dDmMu][rq]?|--(?:delete|move|unset-upstream|set-upstream-to.*)"
-)
+_CHANGES_BRANCHES = r"-[rq]?[dDmMu][rq]?|--(?:delete|move|unset-upstream|set-upstream-to.*)"
 _READS = frozenset([("remote",), ("remote", "-v"), ("branch",), ("branch", "-a"), ("status",)])
 
 
@@ -49,10 +46,14 @@ def _is_change(words: Sequence[str]) -> bool | None:
     flags = [word for word in rest if word.startswith("-")]
     names = [word for word in rest if not word.startswith("-")]
     if verb == "config":
-        safe = names and _SETTING.fullmatch(names[0]) and _HOW.issuperset(flags)
+        safe = (
+            names
+            and re.fullmatch(_SETTING, names[0], re.IGNORECASE | re.ASCII)
+            and _HOW.issuperset(flags)
+        )
         return (len(names) > 1 or "--unset" in flags or "--unset-all" in flags) if safe else None
     if verb == "remote" and names[:1] and names[0] in _REMOTES:
         return True if _OF_URL.issuperset(flags) else None
-    if verb == "branch" and all(map(_BRANCHES.fullmatch, flags)):
-        return any(map(_CHANGES_BRANCHES.fullmatch, flags)) or None
+    if verb == "branch" and all(re.fullmatch(_OF_BRANCHES, flag) for flag in flags):
+        return any(re.fullmatch(_CHANGES_BRANCHES, flag) for flag in flags) or None
     return None
