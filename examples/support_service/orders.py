@@ -36,7 +36,15 @@ class Orders:
             return list(rows.execute("SELECT order_id, euros FROM refunds"))
 
 
-@tool(effect=READ, touches=lambda order, **_: Access(READ, f"order:{order}"))
+def read_order(order: str) -> Access:
+    return Access(READ, f"order:{order}")
+
+
+def write_order(order: str, **_: object) -> Access:
+    return Access(WRITE, f"order:{order}")
+
+
+@tool(effect=READ, touches=read_order)
 def find_order(order: str, context: Context[Orders]) -> str:
     """Find an order of the customer."""
     euros = context.deps.find(order, context.principal or "")
@@ -46,7 +54,7 @@ def find_order(order: str, context: Context[Orders]) -> str:
 @tool(
     effect=WRITE,
     idempotent=True,
-    touches=lambda order, **_: Access(WRITE, f"order:{order}"),
+    touches=write_order,
     headline="Refund {euros} euros of order {order}".format,
 )
 def refund(order: str, euros: int, context: Context[Orders]) -> str:

@@ -68,6 +68,12 @@ class RequestedCall(Record):
         return self.call.id, self.nth
 
     @property
+    def may_repeat(self) -> bool:
+        """Whether its tool may have run before, so that there may be something to continue from."""
+        is_new = self.inner_calls is None and self.answered is None
+        return not is_new or self.turn.options.records is not None
+
+    @property
     def subject(self) -> CheckedCall | Call:
         """The checked call, or the one refused, for ``after`` hooks."""
         return self.meant if self.running is None else self.running.checked

@@ -270,8 +270,8 @@ async def find_credential(
     """Return a usable credential. Raises ToolFailed if there is none."""
     if find is None:
         raise ToolFailed(f"Not run: there is no credential for {name!r} here. {_TELL}")
-    found: object = find(name, context, refused)
-    secret = await found if inspect.isawaitable(found) else found
+    found: Any = find(name, context, refused)
+    secret: Any = await found if inspect.isawaitable(found) else found
     if not isinstance(secret, str) or not secret or not (secret.isascii() and secret.isprintable()):
         raise ToolFailed(f"Not run: the credential for {name!r} cannot be used. {_TELL}")
     return secret

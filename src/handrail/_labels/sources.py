@@ -118,15 +118,16 @@ class ValueSource:
     def from_dict(cls, value: Any) -> ValueSource:
         """Read what ``to_dict`` returned. Raises ValueError for anything else."""
         needed, fields = {"value", "name", "kind"}, cls.__dataclass_fields__
-        if not isinstance(value, dict) or not needed <= value.keys() <= fields.keys():
+        given: Any = value if isinstance(value, dict) else {}
+        if not needed <= given.keys() <= fields.keys():
             raise ValueError(f"{value!r} is not a source")
-        texts = [item for name, item in value.items() if name != "is_link"]
-        is_link = value.get("is_link", False)
+        texts = [item for name, item in given.items() if name != "is_link"]
+        is_link = given.get("is_link", False)
         if not all(isinstance(one, str) for one in texts) or not isinstance(is_link, bool):
             raise ValueError(f"{value!r} is not a source")
-        if value["kind"] not in SOURCE_KINDS:
-            raise ValueError(f"{value['kind']!r} is not a kind of source")
-        return cls(**value)
+        if given["kind"] not in SOURCE_KINDS:
+            raise ValueError(f"{given['kind']!r} is not a kind of source")
+        return cls(**given)
 
     @property
     def is_known(self) -> bool:

@@ -95,8 +95,8 @@ def with_own(made: Promise | None, own: Callable[[Any], Any] | None) -> Promise 
 
 def _call_own(own: Callable[[Any], Any], value: Any) -> list[OwnValue]:
     """Return own values with their places. A function may return them by scheme."""
-    given = own(value)
-    by_scheme = given if isinstance(given, Mapping) else {"": given}
+    given: Any = own(value)
+    by_scheme: dict[str, Any] = {**given} if isinstance(given, Mapping) else {"": given}
     places: dict[str, str] = {}
     for leaf in find_leaves(value):
         places.setdefault(leaf.value, leaf.place)

@@ -11,6 +11,7 @@ from handrail._labels.sources import SAID, OwnValue, ValueSource
 from handrail._schema.marks import find_leaves
 from handrail._sources.spelling import normalize, normalize_value
 from handrail._sources.words import find_whole
+from handrail._values.content import is_list, is_object
 from handrail._values.result import Result, read_result, write_result
 from handrail._values.saved import VERSION, Fields, load, save
 
@@ -285,7 +286,8 @@ def _read_heard(value: object) -> Heard:
     saved = Fields.with_version(value, ("said", "calls"))
     heard = Heard(saved.texts("said"))
     for call in saved.items("calls"):
-        name, args, result = Fields({"call": call}, ("call",)).items("call")
+        several: list[Any] = Fields({"call": call}, ("call",)).items("call")
+        name, args, result = several
         heard.add(str(name), args, read_result(result))
     return heard
 
@@ -296,11 +298,11 @@ def _args_text(args: Any) -> str:
 
 def _list_words(value: Any) -> Iterator[str]:
     """Yield the strings, numbers and keys in a value."""
-    if isinstance(value, dict):
+    if is_object(value):
         for key, item in value.items():
             yield str(key)
             yield from _list_words(item)
-    elif isinstance(value, list):
+    elif is_list(value):
         for item in value:
             yield from _list_words(item)
     else:
@@ -347,10 +349,10 @@ def _find_called(own: Sequence[OwnValue]) -> dict[str, list[str]]:
 
 def _find_titles(data: Any, place: str = "") -> dict[str, str]:
     """Return what each row is called."""
-    if isinstance(data, list):
+    if is_list(data):
         found = [_find_titles(item, f"{place}[{index}]") for index, item in enumerate(data)]
         return {row: title for one in found for row, title in one.items()}
-    if not isinstance(data, dict):
+    if not is_object(data):
         return {}
     named = [value for key, value in data.items() if _NAMES.search(key) and isinstance(value, str)]
     made = {place: named[0]} if named else {}

@@ -60,12 +60,6 @@ class Record:
         """Whether the tool was called."""
         return self.attempts > 0
 
-    @property
-    def may_repeat(self) -> bool:
-        """Whether its tool may have run before, so that there may be something to continue from."""
-        is_new = self.inner_calls is None and self.answered is None
-        return not is_new or self.turn.options.records is not None
-
     def is_answer_to(self, key: str) -> bool:
         """Return whether it resumes the pending call with this key."""
         return self.answered is not None and self.answered[0].key == key

@@ -262,7 +262,7 @@ def _read_own(value: Any) -> OwnValue:
     """Return a value of a result from plain data. Raises ValueError for any other shape."""
     from handrail._labels.sources import OwnValue
 
-    kinds = [type(part) for part in value] if is_list(value) else []
+    kinds: list[type] = [type(part) for part in value] if is_list(value) else []
     if kinds != [str, str, str, bool]:
         raise ValueError("'own' must be a list of values with their places")
     return OwnValue(*value)

@@ -47,7 +47,8 @@ class Credentials:
                 f"this call is for. {_REST}"
             )
         if isinstance(source, Mapping):
-            return _find(name, source, context.principal, refused)
+            table: Mapping[str, str] = source
+            return _find(name, table, context.principal, refused)
         if not refused:
             return source(context)
         renew: Renew | None = getattr(source, "renew", None)

@@ -185,8 +185,10 @@ def read_findings(text: str, functions: Mapping[str, Any], program: Framed) -> t
 def _is_spread(finding: Mapping[str, Any], lines: Sequence[str]) -> bool:
     """Return whether it is about arguments from a dict: each could be any of its values."""
     place: Any = finding.get("location") or {}
-    row, column = place.get("row", 0), place.get("column", 0)
-    return bool(0 < row <= len(lines) and lines[row - 1][column - 1 :].startswith("**"))
+    row, column = int(place.get("row", 0)), int(place.get("column", 0))
+    if not 0 < row <= len(lines):
+        return False
+    return lines[row - 1].startswith("**", max(0, column - 1))
 
 
 def _is_fatal(finding: Mapping[str, Any], functions: Mapping[str, Any]) -> bool:

@@ -88,7 +88,7 @@ def frame(code: str, tree: ast.Module, last: str) -> Framed:
     for one in data.splitlines(keepends=True):
         starts.append(starts[-1] + len(one))
     for node in _find_returns(tree):
-        begin = starts[node.lineno - 1] + node.col_offset
+        begin = starts[int(node.lineno) - 1] + int(node.col_offset)
         end = starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
         edits += [(begin, begin + len("return"), f"{_VALUE} =".encode()), (end, end, b"; return")]
     final: Any = tree.body[-1] if tree.body else None

@@ -201,12 +201,18 @@ class Budget:
             await self._accounts.increase(account, stored, id_)
             return f"The budget was raised by {self._describe_amount(stored)}. Continue."
 
+        def touch(**_: Any) -> Access:
+            return Access(WRITE, f"budget:{self.name}")
+
+        def headline(amount: float) -> str:
+            return f"Raise the budget {self.name} by {amount:g}?"
+
         make = tool(
             name=self._terms.raise_name,
             effect=WRITE,
             needs_approval=True,
-            touches=lambda **_: Access(WRITE, f"budget:{self.name}"),
-            headline=lambda amount: f"Raise the budget {self.name} by {amount:g}?",
+            touches=touch,
+            headline=headline,
         )
         return make(raise_budget)
 

@@ -303,7 +303,7 @@ class ChatApp:
     async def _show(self, request: Request, visitor: Visitor) -> Response:
         head = await self._find(request, visitor)
         saved = await self._conversations.get(visitor.principal, head.id)
-        open_ = await self._inbox.open(head.run) if head.lease < 0 else []
+        open_ = await self._inbox.open(head.run) if head.lease < 0 else ()
         waiting = [dict(describe_waiting(one, visitor)) for one in open_]
         about = describe_conversation(saved, details=self._details)
         return JSONResponse({**about, "approvals": waiting})

@@ -247,7 +247,7 @@ class Loop(Generic[T]):
     def _make_turn(self, number: str, messages: Iterable[Message]) -> Turn[Any]:
         """Begin a turn. The model can call the tools the messages have found."""
         loaded = find_loaded_tools(messages) if self._executor.tools.has_deferred else ()
-        options = {**self._options.for_turn, "heard": self.heard}
+        options: dict[str, Any] = {**self._options.for_turn, "heard": self.heard}
         return self._executor.turn(number, run=self.talk.run_id, loaded=loaded, **options)
 
     def _choose_tools(self) -> ToolChoice:

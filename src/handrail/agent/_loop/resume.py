@@ -36,7 +36,7 @@ class Resumption:
             pending for pending in open_ if pending.id in answers or pending.kind == "waiting"
         ]
         first, loaded = open_[0], find_loaded_tools(shorten(talk.messages, talk.shortened))
-        given = {**options.for_turn, "answers": answers, "heard": heard}
+        given: dict[str, Any] = {**options.for_turn, "answers": answers, "heard": heard}
         self.turn: Turn[Any] = executor.turn(
             first.turn_id, run=first.run_id, loaded=loaded, **given
         )

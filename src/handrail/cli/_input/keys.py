@@ -89,15 +89,19 @@ def _bind_leaving(keys: KeyBindings, buffer: Buffer, actions: Actions, working: 
     choosing = Condition(lambda: buffer.complete_state is not None or is_picking(buffer))
     empty = Condition(lambda: not buffer.text)
     escapes = deque[float](maxlen=2)
+
+    def bind(key: str, when: Filter, act: Callable[[], object], *, eager: bool = False) -> None:
+        def run(_event: KeyPressEvent) -> None:
+            act()
+
+        keys.add(key, filter=when, eager=eager)(run)
+
     for key in ("enter", "escape"):
-        keys.add(key, filter=is_searching, eager=True)(lambda _event: _take_found(buffer))
+        bind(key, is_searching, lambda: _take_found(buffer), eager=True)
     typing = ~is_searching
-    leave = keys.add("escape", filter=typing & choosing)
-    leave(lambda _event: _leave_choices(buffer))
-    stop = keys.add("escape", filter=typing & working & ~choosing)
-    stop(lambda _event: actions.stop())
-    back = keys.add("escape", filter=typing & empty & ~working)
-    back(lambda _event: _go_back(buffer, actions, escapes))
+    bind("escape", typing & choosing, lambda: _leave_choices(buffer))
+    bind("escape", typing & working & ~choosing, actions.stop)
+    bind("escape", typing & empty & ~working, lambda: _go_back(buffer, actions, escapes))
 
 
 def _enter(buffer: Buffer, actions: Actions) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from handrail import Access, Ask, Call, CheckedCall, Effect, Toolset
+from handrail._support import is_list
 from handrail.approvals import defer, reviewed_by
 from handrail.cli._base.printable import one_line
 from handrail.cli._rules.recorded_calls import call_in, read_sources
@@ -82,7 +83,7 @@ def read_requests(
 
 def _make_pending(line: Mapping[str, Any], call: Call, accesses: Any, tools: Toolset) -> Pending:
     args = call.args if isinstance(call.args, str) else json.dumps(dict(call.args))
-    said = line["said"] if isinstance(line["said"], list) else []
+    said = line["said"] if is_list(line["said"]) else []
     touched = [one for one in accesses or () if len(one) == 2]  # noqa: PLR2004  verb and resource
     return Pending(
         run_id="replay",

@@ -284,11 +284,12 @@ class McpSource:
     async def _send(self, request: Outgoing) -> Result:
         """Send a call: with its person's credential, if each has one."""
         is_personal = isinstance(self.server, HttpServer) and bool(self.server.personal)
-        if not is_personal:
-            connection = self._connection or await self._connect_for(request.context)
+        connection = self._connection
+        if not is_personal and connection is None:
+            connection = await self._connect_for(request.context)
         if request.kind == "call" and self._is_stale(request.name):
             return self._refuse_stale(request.name)
-        if is_personal:
+        if is_personal or connection is None:
             return await self._find_people(request).run(request)
         return await connection.run(request)
 

@@ -86,8 +86,9 @@ def _read_yaml(text: str) -> Any:
         raise ConfigError("YAML needs a package: pip install 'handrail[cli]'") from None
     if len(text) > MAX_YAML_CHARS:
         raise ConfigError("it is too long")
+    tokens: Any = yaml
     try:
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, yaml.SafeLoader)):
+        if any(isinstance(one, yaml.AliasToken) for one in tokens.scan(text, yaml.SafeLoader)):
             raise ConfigError("it has aliases, which are not read")
         return yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import anyio
@@ -73,7 +74,8 @@ def discover_client(  # noqa: PLR0913  each is an option with a default
                     found = await asker.ask(guard or Guard())
                     entry = {"redirect_url": redirect_url, "url": url, "client": asdict(found)}
                     await store.put(service, "", entry)
-            known.append(OAuthClient(**entry["client"]))
+            client: Any = entry["client"]
+            known.append(OAuthClient(**client))
         return known[0]
 
     return find

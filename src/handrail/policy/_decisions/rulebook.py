@@ -123,7 +123,7 @@ class Rulebook:
     def from_toml(cls, text: str, *, file: str = "rules.toml", **options: Any) -> Rulebook:
         """Make a policy from a rule file's text. ``mode`` overrides the file's mode."""
         read = parse(text, file=file, level=Level.USER)
-        usual = {"mode": read.mode or Mode.ASK, "sources": read.sources}
+        usual: dict[str, Any] = {"mode": read.mode or Mode.ASK, "sources": read.sources}
         return cls(read.rules, **usual | options)
 
     @property

@@ -108,7 +108,7 @@ class ToolRules:
         if not rules:
             return []
         sources = call.find_sources(in_workspace=in_workspace)
-        after = call.after if any(rule.source.after for rule in rules) else {}
+        after: Mapping[str, str] = call.after if any(rule.source.after for rule in rules) else {}
         opinions: list[Opinion] = []
         for rule in rules:
             found = rule.source.find(sources, rule.touches)

@@ -67,7 +67,7 @@ def read_source_match(table: Mapping[str, Any]) -> SourceMatch:
     return SourceMatch(kind, links, frozenset(after))
 
 
-def read_source_rules(value: object) -> SourceRules:
+def read_source_rules(value: Any) -> SourceRules:
     """Read a rule file's key ``sources``."""
     if value == "strict" or value == "unattended":  # noqa: PLR1714  so that checkers know them
         return value

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
+from handrail._support import is_list, is_table
 from handrail.web._guard import bad
 from handrail.web._protocols.asked import ChatRequest, WebAnswer, read_answer, read_text
 from handrail.web._wire import WireEvent
@@ -23,10 +24,11 @@ def read_ui_messages(body: Mapping[str, Any]) -> ChatRequest:
     if not isinstance(messages, list) or not messages or not isinstance(body.get("id"), str):
         raise bad("Not a request of the AI SDK's chat transport.")
     last: Any = cast("tuple[Any]", messages)[-1]
-    parts: Any = last.get("parts") if isinstance(last, dict) else None
-    if not isinstance(parts, list) or not all(isinstance(one, dict) for one in cast("Any", parts)):
+    about = last if is_table(last) else {}
+    parts: Any = about.get("parts")
+    if not is_list(parts) or not all(map(is_table, parts)):
         raise bad("The last message has no parts.")
-    if last.get("role") == "user":
+    if about.get("role") == "user":
         texts = [read_text(one.get("text")) for one in parts if one.get("type") == "text"]
         return ChatRequest(str(body["id"]), read_text("".join(texts)))
     answers = dict(_read_approvals(parts))
