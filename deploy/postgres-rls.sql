@@ -41,7 +41,8 @@ BEGIN
             WHEN EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'run')
                 THEN 'runs_reader_sees(run)'
             WHEN c.relname = 'handrail_schema' THEN 'true'
-            WHEN c.relname IN ('handrail_approval', 'handrail_file', 'handrail_worker') THEN 'false' END AS condition
+            WHEN c.relname IN ('handrail_approval', 'handrail_budget', 'handrail_budget_part', 'handrail_file',
+                'handrail_reservation', 'handrail_worker') THEN 'false' END AS condition
         FROM pg_class c
         WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
             AND c.relname LIKE 'handrail\_%'

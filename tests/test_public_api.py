@@ -290,7 +290,7 @@ def test_each_public_module_without_its_packages_names_the_command_that_installs
     assert told.pop("handrail.adapters.crewai") == "No module named 'crewai'"  # there is no extra
     assert {module for module, said in told.items() if said != "ok"} == set()
     adapters = {module for module in told if module.startswith("handrail.adapters.")}
-    assert (len(adapters), told["handrail.net._oidc"]) == (13, "ok")
+    assert (len(adapters), told["handrail.net.sign_in"]) == (13, "ok")
 
 
 def test_what_a_list_of_tools_needs_loads_neither_pydantic_nor_the_executor(

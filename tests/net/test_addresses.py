@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handrail.net import is_public
+from handrail.net import is_loopback, is_public
 
 VECTORS = json.loads(
     (Path(__file__).parents[1] / "data" / "vectors-ssrf.json").read_text(encoding="utf-8")
@@ -87,3 +87,15 @@ def test_a_public_address_is_public_for_the_standard_library_too(
     if is_public(address):
         assert address.is_global
         assert not any((address.is_multicast, address.is_reserved, address.is_private))
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.0.0.2", "::1"])
+def test_this_machine_has_several_names(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["", "127.999.1.1", "127.1", "localhost.example", "10.0.0.1", "::2"]
+)
+def test_other_hosts_are_not_this_machine(host: str) -> None:
+    assert not is_loopback(host)

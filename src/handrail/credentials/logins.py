@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from ipaddress import ip_address
 
 from typing_extensions import override
 
@@ -15,7 +14,7 @@ except ModuleNotFoundError as error:
     raise name_extra(error, __name__, "credentials") from error
 
 from handrail import Refused, ToolFailed
-from handrail.net import Guard
+from handrail.net import Guard, is_loopback
 
 MAX_BYTES = 1 << 20
 """Bytes in one answer."""
@@ -53,14 +52,6 @@ def check_encrypted(url: str) -> None:
         raise Refused("the address of the login is not valid") from None
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.host)):
         raise Refused(f"{parts.host or 'the address of the login'} is not encrypted")
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class _Guarded(httpx2.AsyncBaseTransport):

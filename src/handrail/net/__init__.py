@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from handrail._support.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from handrail.net._addresses import is_public
+    from handrail.net._addresses import is_loopback, is_public
     from handrail.net._answers import ask_plain, bound_answer, bounded_hooks
     from handrail.net._files import count_files
     from handrail.net._guard import Guard, Resolver
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from handrail.net.forms import read_body
 else:
     _MODULES = {
-        "_addresses": "is_public",
+        "_addresses": "is_loopback is_public",
         "_answers": "ask_plain bound_answer bounded_hooks",
         "_files": "count_files",
         "_guard": "Guard Resolver",
@@ -40,6 +40,7 @@ __all__ = [
     "bounded_hooks",
     "bridge",
     "count_files",
+    "is_loopback",
     "is_public",
     "normalize_host",
     "parse_url",

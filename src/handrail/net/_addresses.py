@@ -53,6 +53,14 @@ def is_public(address: str | Address) -> bool:
     return _public_6(address)
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _public_6(address: IPv6Address) -> bool:
     if address.scope_id is not None or address not in _GLOBAL_6:
         return False

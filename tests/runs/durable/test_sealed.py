@@ -36,6 +36,8 @@ WORD = "wolframite"
 UNOPENED = "This text is sealed with the key 'k1', and `codec` cannot open it"
 READABLE = {
     "handrail_approval": {"name", "claimant"},
+    "handrail_budget": {"budget", "holder", "unit"},
+    "handrail_budget_part": {"budget", "holder", "part"},
     "handrail_call": {"key", "run", "turn", "call", "tool", "writer"},
     "handrail_called": {"run", "call", "tool", "status", "rule", "pending"},
     "handrail_conversation": {"principal", "id", "run"},
@@ -45,6 +47,7 @@ READABLE = {
     "handrail_message": {"principal", "conversation", "run"},
     "handrail_piece": {"run", "attempt"},
     "handrail_question": {"id", "run", "answered_by"},
+    "handrail_reservation": {"id", "budget", "holder", "part"},
     "handrail_rule": {"rule", "file", "day", "outcome", "labels"},
     "handrail_run": {"id", "agent", "principal", "status", "app"},
     "handrail_state": {"run"},

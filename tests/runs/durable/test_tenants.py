@@ -26,7 +26,13 @@ READER, WORKER = "acme_reader", "shop_worker"
 SHARED = {"handrail_schema"}
 """Tables without rows of a tenant, which everyone reads."""
 HIDDEN = {"handrail_approval", "handrail_file", "handrail_worker"}
+HIDDEN |= {"handrail_budget", "handrail_budget_part", "handrail_reservation"}
 """Tables that no reader needs."""
+ACCOUNT = (
+    "INSERT INTO handrail_budget VALUES ('day', %s, 1, 2, 'calls', 9, 0, 1, 0)",
+    "INSERT INTO handrail_budget_part VALUES ('day', %s, 1, 'model', 1)",
+    "INSERT INTO handrail_reservation VALUES (%s, 'day', 'one', 1, 'model', 1, 2)",
+)
 
 
 @tool(effect=WRITE, touches=lambda order: Access(WRITE, f"order:{order}"))
@@ -99,6 +105,10 @@ async def write_runs(url: str) -> None:
         for tenant in ("acme", "zeta"):
             head = await chats.create(tenant, "k")
             await chats.claim(head, f"{tenant}-1", Prompt.of("Refund."))
+    with psycopg.connect(url, autocommit=True) as connection:  # what each one may spend
+        for tenant in ("acme", "zeta"):
+            for statement in ACCOUNT:
+                execute(connection, statement, tenant)
 
 
 def read_tables(url: str) -> dict[str, list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import socket
 from collections.abc import (
     AsyncGenerator,
@@ -18,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
 from functools import partial
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias, cast
@@ -51,7 +51,6 @@ _TROUBLES = {
     "network": "no connection",
 }
 """Temporary errors, in a few words."""
-_LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}")
 _NAMES = ", ".join(sorted(BY_PREFIX))
 _FORMS = (
     f"use PROVIDER:NAME with one of {_NAMES}; or FILE.py:NAME, or MODULE:NAME; "
@@ -263,7 +262,9 @@ def check_server(settings: Settings) -> None:
 
 def is_here(host: str) -> bool:
     """Return whether a host is this machine."""
-    return host in {"localhost", "::1"} or _LOOPBACK.fullmatch(host) is not None
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
 
 
 class _GuardedModel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,6 +10,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from handrail import Context, DefinitionError, HandrailError
+from handrail.net import is_loopback
 
 MAX_SERVER_NAME = 40
 """Characters in a server's name."""
@@ -117,18 +117,11 @@ def _check_url(name: str, url: str) -> None:
         raise DefinitionError(
             f"The server {name!r} has no valid address. Use https://HOST/PATH, without a user."
         )
-    if url.lower().startswith("http:") and not _is_loopback(host):
+    if url.lower().startswith("http:") and not is_loopback(host):
         raise DefinitionError(
             f"The server {name!r} has an address without encryption. Use https, or a server on "
             "this machine."
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def check_server_name(name: str) -> str:

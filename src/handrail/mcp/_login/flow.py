@@ -17,10 +17,10 @@ from typing_extensions import override
 from handrail import HandrailError, Refused, ToolFailed
 from handrail._support.loop import spawn
 from handrail._support.visible import spell_out
-from handrail.credentials.logins import is_loopback, make_client, receive
+from handrail.credentials.logins import make_client, receive
 from handrail.mcp._login.callback import Callback
 from handrail.mcp._login.tokens import StoredTokens, TokenFile
-from handrail.net import Guard
+from handrail.net import Guard, is_loopback
 
 LOGIN_SECONDS = 600.0
 """How long a person has to sign in."""
