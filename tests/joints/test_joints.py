@@ -14,6 +14,7 @@ from joints.case import PATIENCE, Case, Seen, Shown
 from joints.reasons import AGENTS, HOSTS, MCP, NOT_POSSIBLE, OWN
 from joints.rows import ROWS, filled_in, progress, write_long
 from joints.table import CELLS, DOORS, PAGE, page
+from joints.web_doors import chat_durably
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +23,14 @@ pytestmark = pytest.mark.anyio
 async def test_a_row_holds_at_a_door(row: str, door: str) -> None:
     with anyio.fail_after(PATIENCE):
         await ROWS[row](DOORS[door])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("row", [row for row in ROWS if row != "output in pieces"])
+async def test_a_row_holds_in_a_chat_of_durable_runs(row: str) -> None:
+    """A worker sends no output in pieces: its process has it."""
+    with anyio.fail_after(PATIENCE):
+        await ROWS[row](chat_durably)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row != "cancelled by the caller"])

@@ -10,10 +10,12 @@ from typing import Any
 import anyio
 import httpx2
 
-from handrail import Deny
+from handrail import Approvals, Deny
 from handrail.agent import Agent
+from handrail.approvals import defer
 from handrail.messages import ToolResults
 from handrail.permissions import Answer, Edit, MemoryLedger
+from handrail.runs.durable import DurableRuns
 from handrail.web import ChatApp, Visitor
 from handrail.web.conversations import Conversations
 from joints.case import PATIENCE, Case, Door, Seen, make_model
@@ -86,37 +88,69 @@ class _Browser:
         await self._here.post(f"/conversations/{_ID}/cancel")
 
 
+def _make_visitor(case: Case) -> Visitor:
+    about = {name: one for name, one in case.turn.items() if name not in ("deps", "principal")}
+    return Visitor(principal=case.turn.get("principal", "ann"), answers=True, **about)
+
+
+def _inside(case: Case, chat: ChatApp) -> Any:
+    """Return the application with a middleware around it, as a tracer has."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        with case.inside():
+            await chat(scope, receive, send)
+
+    return app
+
+
+async def _take(path: str, visitor: Visitor, seen: Seen) -> Seen:
+    """Read what the conversation has."""
+    saved = await Conversations(path).get(visitor.principal, _ID)
+    for message in saved.messages:
+        if isinstance(message, ToolResults):
+            seen.take(*message.results)
+    return seen
+
+
 async def chat_over_http(case: Case) -> Seen:
     """A browser and a chat with a socket between them. Answers go to another application."""
     require_asyncio()
-    seen, ledger, turn = Seen(), MemoryLedger(), dict(case.turn)
-    deps = turn.pop("deps", None)
-    principal = turn.pop("principal", "ann")
-    visitor = Visitor(principal=principal, answers=True, **turn)
+    seen, ledger, visitor = Seen(), MemoryLedger(), _make_visitor(case)
     with TemporaryDirectory() as folder:
         path = str(Path(folder) / "chats.db")
 
         def make_app() -> Any:
             agent = Agent(make_model(case), make_executor(case, Seen(), ledger))
-            options: Any = {"database": path, "deps": lambda _: deps, "details": True}
-            chat = ChatApp(agent, lambda _: visitor, origins=[ORIGIN], **options)
-
-            async def app(scope: Any, receive: Any, send: Any) -> None:
-                with case.inside():
-                    await chat(scope, receive, send)
-
-            return app
+            own: Any = {"database": path, "deps": lambda _: case.turn.get("deps")}
+            chat = ChatApp(agent, lambda _: visitor, origins=[ORIGIN], details=True, **own)
+            return _inside(case, chat)
 
         with anyio.fail_after(PATIENCE):
             async with serving(make_app()) as url, serving(make_app()) as other:
                 await _Browser(case, seen, url, other).chat()
-        saved = await Conversations(path).get(principal, _ID)
-        for message in saved.messages:
-            if isinstance(message, ToolResults):
-                seen.take(*message.results)
-    return seen
+        return await _take(path, visitor, seen)
 
 
-chat_over_http.cancels = True  # type: ignore[attr-defined]  # the door itself, as its callers do
+async def chat_durably(case: Case) -> Seen:
+    """A browser, a chat, and a worker that runs the agent."""
+    require_asyncio()
+    seen, visitor, options = Seen(), _make_visitor(case), dict(case.options)
+    if case.answers:
+        options["approvals"] = Approvals(approver=defer)
+    with TemporaryDirectory() as folder:
+        path = str(Path(folder) / "chats.db")
+        agent = Agent(make_model(case), case.tools, **options)
+        deps = {"joint": case.turn.get("deps")}
+        runs = DurableRuns(path, {"joint": agent}, deps=deps, poll=0.05)
+        own: Any = {"agent": "joint", "details": True}
+        app = _inside(case, ChatApp(runs, lambda _: visitor, origins=[ORIGIN], **own))
+        with anyio.fail_after(PATIENCE):
+            async with runs.work(interval=0.2, drain_seconds=5), serving(app) as url:
+                await _Browser(case, seen, url, url).chat()
+        return await _take(path, visitor, seen)
+
+
+for door in (chat_over_http, chat_durably):
+    door.cancels = True  # type: ignore[attr-defined]  # the door itself, as its callers do
 
 DOORS: dict[str, Door] = {"web chat": chat_over_http}

@@ -47,6 +47,12 @@ TOOLS["typed"] = {
 
 if "holds" in HABITS:
     TOOLS["hold"] = {**TOOLS["echo"], "name": "hold"}
+if "adorned" in HABITS:
+    TOOLS["echo"] |= {
+        "title": "Echo",
+        "icons": [{"src": "https://a.example/i.png", "mimeType": "image/png"}],
+        "_meta": {"ui": {"resourceUri": "ui://a/b"}, "a.example/x": [1]},
+    }
 
 
 def send(message: object) -> None:

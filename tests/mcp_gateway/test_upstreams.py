@@ -143,16 +143,16 @@ async def test_servers_are_replaced_and_those_unchanged_stay_connected() -> None
         await upstreams.wait_tried(30)
         kept = [one.state for one in upstreams.health()]
         async with client_of(made) as client:
-            before = text_of(await client.call_tool("mcp__kept__fork", {}))
             await upstreams.replace(sources("kept", "new"))
             await until(lambda: "mcp__new__echo" in made.tools)
             listed = await names_of(client)
             gone = await client.call_tool("mcp__gone__echo", {"text": "x"})
+            heard = text_of(await client.call_tool("mcp__kept__methods", {}))
         health = [(one.name, one.state) for one in upstreams.health()]
         await upstreams.replace(sources("new"))
         last = [one.name for one in upstreams.health()]
 
-    assert (kept, before.isdigit()) == (["open", "open"], True)
+    assert (kept, heard.split().count("initialize")) == (["open", "open"], 1)
     assert health == [("kept", "open"), ("new", "open")]
     assert {name.split("__")[1] for name in listed if "__" in name} == {"kept", "new"}
     assert text_of(gone).startswith("There is no tool 'mcp__gone__echo'.")
@@ -204,6 +204,24 @@ async def test_new_tools_of_a_known_server_wait_for_a_review_even_with_first_use
 
     assert (extra.is_error, text_of(known)) == (True, "x")
     assert text_of(extra).startswith("There is no tool 'mcp__raw__extra'.")
+
+
+async def test_what_only_programs_of_users_read_passes_unchanged() -> None:
+    sent = {"content": [{"type": "text", "text": "x"}], "_meta": {"a.example/r": {"b": [1]}}}
+    async with gateway([source(raw("adorned"))]) as (upstreams, made):
+        await upstreams.wait_tried(30)
+        async with client_of(made) as client:
+            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+            result = await client.call_tool("mcp__raw__odd", {"text": json.dumps(sent)})
+
+    echo = listed["mcp__raw__echo"].model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert {key: echo[key] for key in ("title", "icons", "_meta")} == {
+        "title": "Echo",
+        "icons": [{"src": "https://a.example/i.png", "mimeType": "image/png"}],
+        "_meta": {"ui": {"resourceUri": "ui://a/b"}, "a.example/x": [1]},
+    }
+    assert (text_of(result), result.meta) == ("x", {"a.example/r": {"b": [1]}})
+    assert listed["mcp__raw__get_it"].meta is None
 
 
 async def test_what_servers_say_and_lose_is_reported_as_theirs() -> None:

@@ -516,7 +516,7 @@ async def test_what_asks_shows_the_program_with_its_line() -> None:
         '{"order":7}',
         [7],
     )  # type: ignore[attr-defined]
-    assert pending.changes == ("    1 a = 1\n→   2 b = await refund(\n→   3     order=7)\n    4 b",)  # type: ignore[attr-defined]
+    assert pending.changes == ("    1 a = 1\n>   2 b = await refund(\n>   3     order=7)\n    4 b",)  # type: ignore[attr-defined]
 
 
 async def test_a_program_that_only_reads_can_run_beside_others() -> None:

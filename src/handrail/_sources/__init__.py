@@ -1,1 +1,1 @@
-"""Who named the values of a call: what people wrote, and what tools returned, in one run."""
+"""Who named the values in a call: what people wrote, and what tools returned, in one run."""

@@ -19,10 +19,10 @@ _NAMES = re.compile(
 )
 """Fields that say what a thing is called."""
 _BEFORE, _AFTER = 60, 40
-"""Characters of a quote around a value."""
+"""Characters quoted around a value."""
 _FORGOTTEN = "(forgotten)"
 _CUT = " \0 "
-"""Between the parts of a result. No value has it."""
+"""Between a result's parts. No value has it."""
 
 
 class HeardCall(NamedTuple):
@@ -45,6 +45,11 @@ class Feed(Protocol):
     @property
     def is_done(self) -> bool:
         """Whether it can return nothing more."""
+        ...
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has returned all that there is now."""
         ...
 
     def take(self, *, is_last: bool) -> Iterable[HeardCall | str]:
@@ -76,7 +81,7 @@ class ReadText:
 
     @property
     def text(self) -> str:
-        """All text of the result."""
+        """All its text."""
         if self._text is None:
             result = self.result
             if result.data is None:
@@ -101,7 +106,7 @@ class ReadText:
 
 
 def quote(raw: str, value: str) -> str:
-    """Return the words of a text around a value, on one line."""
+    """Return a text's words around a value, on one line."""
     line = " ".join(raw.split())
     at = line.casefold().find(value)
     if at < 0:
@@ -119,7 +124,7 @@ class Heard:
         system: What the developer wrote. It names values as well.
         outer: What the outer run has heard, for a sub-agent.
         follows_turns: Whether an executor adds its turns' calls. Otherwise, you do.
-        max_chars: How much of the results to remember. The oldest are forgotten: calls with
+        max_chars: Result characters to remember. The oldest are forgotten: calls with
             their names then ask more.
     """
 
@@ -144,10 +149,19 @@ class Heard:
         """Sources from another process, by call key."""
         self.progress: dict[str, int] = {}
         """How many results were searched for each value, in vain."""
+        self.forgotten = 0
+        """How many results were forgotten."""
+        self.last: tuple[Any, Any, Any] | None = None
+        """What was looked up last, since a call is looked up several times."""
         self._raw: list[str] = []
         self._feeds: list[Feed] = []
         self._system = system
         self.say(system, *said)
+
+    @property
+    def unchanged(self) -> list[str]:
+        """The texts from people and the developer, unchanged."""
+        return self._raw
 
     @property
     def words(self) -> list[str]:
@@ -181,6 +195,7 @@ class Heard:
         """Forget the oldest results beyond a size, but not their tools' names."""
         while self._chars > most:
             oldest = self.reads.pop(0)
+            self.forgotten += 1
             self._chars -= len(oldest.result.text)
             self.progress = {}
             self.own = {
@@ -199,18 +214,19 @@ class Heard:
 
     def follow(self, feed: Feed) -> None:
         """Listen to a feed, when a value is looked up or another feed follows."""
-        self._feeds.append(feed)
+        self._feeds = [*[one for one in self._feeds if not one.is_done], feed]
         self.catch_up()
 
     def catch_up(self) -> None:
         """Take what was heard since a value was last looked up."""
         for index, feed in enumerate(self._feeds):
+            if feed.is_idle:
+                continue
             for one in feed.take(is_last=index + 1 == len(self._feeds)):
                 if isinstance(one, str):
                     self.say(one)
                 else:
                     self.add(*one)
-        self._feeds = [feed for feed in self._feeds if not feed.is_done]
         if self.outer is not None:
             self.outer.catch_up()
 

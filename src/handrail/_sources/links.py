@@ -14,7 +14,7 @@ _ACCOUNT = re.compile(r"\b[A-Z]{2}\d{10,32}\b", re.IGNORECASE)
 
 
 def find_links(text: str) -> list[str]:
-    """Return them in the order of the text. None overlaps another."""
+    """Return them in the text's order. None overlaps another."""
     spans = list(_find_addresses(text))
     later = iter([*spans, (len(text), len(text))])
     start, end = next(later)
@@ -27,7 +27,7 @@ def find_links(text: str) -> list[str]:
 
 
 def _find_addresses(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where names of hosts are, with the scheme or user before them and the path after."""
+    """Yield where hosts' names are, with the scheme or user before them and the path after."""
     at = done = 0
     while run := _RUN.search(text, at):
         start, at = run.span()
@@ -40,7 +40,7 @@ def _find_addresses(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_in_run(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where names of hosts are in a run of letters, digits and dots."""
+    """Yield where hosts' names are among letters, digits and dots."""
     while start < end:
         sign = text.find("@", start, end)
         stop = end if sign < 0 else sign

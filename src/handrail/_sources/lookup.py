@@ -13,12 +13,16 @@ from handrail._sources.spelling import (
     is_short,
     normalize_value,
     spell_number,
+    spell_plainly,
 )
 from handrail._sources.words import find_whole
 
 _HOSTS = frozenset(("net", "host"))
 """Schemes for hosts."""
 _PARTS = re.compile(r"[\s/?&=:@,;#]+")
+_IS_ADDRESS, _CODE = re.compile(r"[/?=]"), re.compile(r"\d{4}")
+_LISTED = r"(?:#? ?\d{1,9}(?:, (?:and )?| and | und | et | y | & )){0,20}"
+"""Other numbers before one, as in "files 12, 13 and 14"."""
 _WORD = re.compile(r"[^\s?#]*+(?:[\s?#]+|$)")
 _HOST = re.compile(r"(?<![\w@.\-])[\w\-]++(?:\.[\w\-]++)++/")
 _PATH_ENDS = "/?#,;)>\"'"
@@ -44,8 +48,10 @@ class Wanted(NamedTuple):
 
 def find_source(heard: Heard, wanted: Wanted) -> ValueSource:
     """Return who named a value: the best source among its spellings."""
-    if wanted.is_extra or not is_plain(wanted.value):
+    if wanted.is_extra:
         return _make(wanted, "nowhere")
+    if not is_plain(wanted.value):
+        return _make(wanted, "person" if _is_repeated(heard, wanted.value) else "nowhere")
     value = normalize_value(wanted.value)
     if not value:
         return _make(wanted, "nowhere")
@@ -56,6 +62,12 @@ def find_source(heard: Heard, wanted: Wanted) -> ValueSource:
         or _find_read(heard, wanted, spellings)
         or _describe_made_up(heard, wanted, value)
     )
+
+
+def _is_repeated(heard: Heard, value: str) -> bool:
+    """Return whether a person wrote an unusual value, character for character."""
+    texts = (text for one in heard.around for text in one.unchanged)
+    return not is_short(value) and any(find_whole(value, text) >= 0 for text in texts)
 
 
 def _make(wanted: Wanted, kind: str, **more: str) -> ValueSource:
@@ -74,8 +86,10 @@ def is_said(value: str, text: str, wanted: Wanted) -> bool:
     """Return whether a person has named a value in a text. Both are in one spelling."""
     if is_short(value):
         return value.isdigit() and _is_numbered(value, text, wanted)
-    if find_whole(value, text) >= 0:
+    plain = spell_plainly(text)
+    if find_whole(value, text) >= 0 or (plain != text and find_whole(value, plain) >= 0):
         return True
+    text = plain
     if (groups := find_groups(value)) is not None and groups.search(text):
         return True
     return _is_in_address(value, text, wanted)
@@ -88,9 +102,9 @@ def _is_numbered(value: str, text: str, wanted: Wanted) -> bool:
     )
     if not words or value not in text:
         return False
-    between = r"s?[ :]{0,3}(?:ids?|no\.?|nr\.?|number)?[ :]{0,3}#? ?"
+    between = r"s?[ :]{0,3}(?:ids?|no\.?|nr\.?|number)?[ :]{0,3}"
     alone = r"(?![\w.,:/\-]{0,40}\d|\w)"
-    numbered = rf"\b(?:{words}){between}{value}{alone}"
+    numbered = rf"\b(?:{words}){between}{_LISTED}#? ?{value}{alone}"
     return re.search(numbered, text) is not None
 
 
@@ -169,18 +183,15 @@ def _find_read(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSourc
 
 def _search(heard: Heard, value: str) -> ReadText | None:
     """Return the first result with a value. No result is searched twice."""
-    start = heard.progress.get(value, 0)
-    groups = None
-    for index in range(start, len(heard.reads)):
-        text = heard.reads[index].text
-        if find_whole(value, text) >= 0:
+    start, reads = heard.progress.get(value, 0), heard.reads
+    groups = find_groups(value) if start < len(reads) else None
+    for index in range(start, len(reads)):
+        text = reads[index].text
+        found = value in text and find_whole(value, text) >= 0
+        if found or (groups is not None and groups.search(text)):
             heard.progress[value] = index
-            return heard.reads[index]
-        groups = groups or find_groups(value)
-        if groups is not None and groups.search(text):
-            heard.progress[value] = index
-            return heard.reads[index]
-    heard.progress[value] = len(heard.reads)
+            return reads[index]
+    heard.progress[value] = len(reads)
     return None
 
 
@@ -188,6 +199,8 @@ def _describe_made_up(heard: Heard, wanted: Wanted, value: str) -> ValueSource:
     """Describe a value from nowhere, with the first part that was read."""
     several = _PARTS.split(value[:_MAX_VALUE_CHARS], _MAX_PARTS)[:_MAX_PARTS]
     parts = [part for part in several if _MIN_PART_CHARS <= len(part) < len(value)]
+    if not _IS_ADDRESS.search(value):  # a mail host says little
+        parts = [part for part in parts if _CODE.search(part)]
     for part in sorted(parts, key=lambda part: not part.isdigit()):
         if any(find_whole(part, text) >= 0 for one in heard.around for text in one.said):
             continue

@@ -32,14 +32,19 @@ def find_sources(
         marked: The input schema with markers for destinations, if there are any.
         known: Sources that were looked up before, in another process.
     """
-    writes = any(access.verb > READ for access in accesses)
-    wanted = find_wanted(args, accesses, marked, writes=writes)
-    if not wanted:
-        return ()
     heard = heard if heard is not None else Heard()
     heard.catch_up()
-    before = {source.value: source for source in known}
-    return tuple([before.get(one.value) or find_source(heard, one) for one in wanted])
+    touched, before = tuple(accesses), {source.value: source for source in known}
+    sizes = [(len(one.reads), len(one.said), one.forgotten) for one in heard.around]
+    state = (args, touched, sizes, before)
+    if heard.last is not None and heard.last[0] == state and heard.last[1] is marked:
+        found: tuple[ValueSource, ...] = heard.last[2]
+        return found
+    writes = any(access.verb > READ for access in touched)
+    wanted = find_wanted(args, touched, marked, writes=writes)
+    found = tuple([before.get(one.value) or find_source(heard, one) for one in wanted])
+    heard.last = (state, marked, found)
+    return found
 
 
 def drop_workspace_files(

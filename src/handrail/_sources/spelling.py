@@ -16,6 +16,9 @@ _GAP = r"[ .\-/()]{0,3}"
 _GAPS = re.compile(r"[ .\-/()]")
 _CODE = re.compile(r"[a-z0-9]{12,}")
 _NUMBER = re.compile(r"\+?\d{7,}")
+_WORD = "[^\\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
+"""A letter or digit, except in scripts without spaces: there, a digit beside it is a word."""
+_OTHER_DIGIT = re.compile(r"(?![0-9])\d")
 _LEAST_DIGITS = 6
 _MAX_CODE_CHARS = 80
 _LEAST_CHARS = 4
@@ -30,6 +33,14 @@ def normalize(text: str) -> str:
     if "://" in text or "http:/" in text or "https:/" in text:
         text = _URL.sub("", text)
     return " ".join(text.split())
+
+
+def spell_plainly(text: str) -> str:
+    """Return a person's text with ASCII digits and straight apostrophes, as a value may have."""
+    if text.isascii():
+        return text
+    plain = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
+    return plain.replace("\u2019", "'")
 
 
 def normalize_value(value: str) -> str:
@@ -68,7 +79,7 @@ def is_wide(letter: str) -> bool:
 
 def spell_number(value: str) -> list[str]:
     """Return how a text may spell a value: for ``1000.0`` also 1000, 1,000 and 1,000.00."""
-    if not _DECIMAL.fullmatch(value) or len(value) > _MAX_DECIMAL_CHARS:
+    if not value.isascii() or not _DECIMAL.fullmatch(value) or len(value) > _MAX_DECIMAL_CHARS:
         return [value]
     number = float(value)
     short = [f"{number:.0f}", f"{number:,.0f}"] if number == int(number) else []
@@ -93,6 +104,7 @@ def find_groups(value: str) -> re.Pattern[str] | None:
     if code.startswith(("+", "00")):  # both begin an international number
         letters[: 1 if code[0] == "+" else 2] = [r"(?:\+|00)"]
     before = r"(?<!\d[ .\-/])" if code[0].isdigit() else ""
+    before = rf"(?<!{_WORD})(?<![+@/.\-]){before}"
     after = r"(?![.\-/ ](?=[a-z]*\d))" if code[-1].isdigit() else ""
     spelled = _GAP.join(letters)
-    return re.compile(rf"(?<![\w+@/.\-]){before}{spelled}(?!\w|@){after}(?![.\-/]\w)")
+    return re.compile(rf"{before}{spelled}(?!{_WORD}|@){after}(?![.\-/]\w)")

@@ -7,7 +7,7 @@ import re
 from handrail._sources.spelling import is_wide
 
 _INSIDE = re.compile(r"[\w@\-/+%&=#~]")
-"""Beside one of these, a value is part of a longer one."""
+"""Beside one of these, a value is in a longer one."""
 _JOINTS = frozenset(".:")
 _HANGUL_ENDS = frozenset(
     "에게서 한테서 으로 에게 한테 까지 부터 에서 이랑 께 님께 씨에게 "
@@ -20,6 +20,10 @@ _KANA_BEFORE = frozenset("にをのへとがはもやで")
 """Japanese particles before and after a name, without a space."""
 _HAN_BEFORE = frozenset("给給向对對和跟与與把请請将將由")
 _HAN_AFTER = frozenset("的和跟与與吗嗎了是")
+_TITLES = ("様", "殿", "氏", "先生", "部長", "課長", "社長", "女士", "小姐", "老师", "经理")
+"""Titles after a name, in Japanese and Chinese."""
+_IN_PATHS = frozenset(",;!*('")
+"""Inside an address, these are in its path."""
 _HAN_SENT = frozenset("发發写寫打转轉寄付汇匯送")
 """Words before and after a name in Chinese. "Sent" is one only after a word such as "to"."""
 
@@ -55,6 +59,8 @@ def _starts(value: str, text: str, at: int) -> bool:
 
 def _ends(value: str, text: str, at: int, end: int) -> bool:
     after, then = text[end : end + 1], text[end + 1 : end + 2]
+    if after in _IN_PATHS and "/" in value and _INSIDE.match(then or " "):
+        return False
     if not after or not _INSIDE.match(after):
         return after not in _JOINTS or not then.isalnum() or _is_wide_word(then)
     if after == "/":
@@ -89,6 +95,8 @@ def _ends_wide(last: str, text: str, at: int, end: int) -> bool:
     if kind == "hangul":
         rest = _HANGUL.match(text, end)
         return rest is not None and rest[0] in _HANGUL_ENDS
+    if kind == "han" and text.startswith(_TITLES, end):
+        return True
     if kind == "han":
         sent = after in _HAN_SENT and at > 0 and text[at - 1] in _HAN_BEFORE
         return after in _HAN_AFTER or sent

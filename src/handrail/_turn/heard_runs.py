@@ -68,6 +68,14 @@ class TurnFeed:
         """Whether it can return nothing more."""
         return self._weak() is None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has returned all calls of an earlier turn."""
+        if self._turn is not None:
+            return False
+        turn = self._weak()
+        return turn is None or turn.next_position == len(self._taken)
+
     def take(self, *, is_last: bool) -> Iterator[HeardCall]:
         """Yield the calls that have ended since this was last called."""
         from handrail._sources.heard import HeardCall
@@ -91,7 +99,7 @@ class InnerFeed:
     Answers to its forms are a person's words, unless the form proposed them.
     """
 
-    is_done = False
+    is_done = is_idle = False
 
     def __init__(self, turns: Mapping[str, Sequence[tuple[Call, Result]]]) -> None:
         self._turns = turns

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
 
-from handrail import Allow, Call, Deny, HandrailError, Result
+from handrail import Allow, Deny, HandrailError, Result
 from handrail.approvals._display import Look, RenderedLine, Screen, inline, inline_json, wrap_line
-from handrail.approvals._editing import edit_text, find_editor
+from handrail.approvals._editing import edit_text, find_editor, is_object
 from handrail.approvals._form import ask_values, read_form
 from handrail.approvals._keys import (
     WAIT,
@@ -25,10 +24,17 @@ from handrail.approvals._keys import (
 )
 from handrail.approvals._prompt import CONTINUATION, MARGIN, RenderedRequest
 from handrail.approvals._question import Question
-from handrail.approvals._remember import Proposal, Remembers, Scope, explain_no_offer, find_offers
+from handrail.approvals._remember import (
+    Host,
+    Proposal,
+    Remembers,
+    Scope,
+    explain_no_offer,
+    find_offers,
+)
 from handrail.approvals._rows import LOOKS
 from handrail.approvals._tty import Ended, Tty
-from handrail.permissions import Answer, Edit, Explanation, Grade, Pending
+from handrail.permissions import Answer, Edit, Grade, Pending
 
 _Action: TypeAlias = Callable[[], Answer | Pending | None]
 """Handles one answer. None if the request is still open."""
@@ -38,22 +44,6 @@ _SCOPE_NAMES: Mapping[Scope, str] = MappingProxyType(
     {"run": "this run", "project": "this project", "always": "all projects"}
 )
 RAIL, GRAVE_RAIL = "┃ ", "║ "
-QUIET_SECONDS = 0.5
-"""Seconds before a question takes a key: the person may be typing something else."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
-    """Options from the application. Each adds a way to answer."""
-
-    workspace: str | os.PathLike[str] | None = None
-    remember: Remembers | None = None
-    explain: Callable[[Call], Explanation] | None = None
-    stop: Callable[[], None] | None = None
-    allow_edits: Callable[[], None] | None = None
-    undo: str = ""
-    quiet: float = QUIET_SECONDS
-    by: str = ""
 
 
 class Dialogue:
@@ -95,6 +85,9 @@ class Dialogue:
             self._actions["p"] = self._actions["a"] = partial(self._choose_rule, host.remember)
         if host.allow_edits is not None and self._can_switch:
             self._actions["a"] = partial(self._switch, host.allow_edits)
+        self._rest = [Choice("t", _REST)] if host.rest.offers(pending) else []
+        if self._rest:
+            self._actions["t"] = self._allow_rest
         if host.stop is not None:
             self._actions["q"] = partial(self._stop, host.stop)
 
@@ -138,7 +131,7 @@ class Dialogue:
         rest = [Choice("n", "no"), Choice("?", "more")]
         if not self._was_shown:
             return [Choice("d", "show all of it"), *rest], 0
-        always = [Choice("a", self._always)] if self._always else []
+        always = self._rest or ([Choice("a", self._always)] if self._always else [])
         light = self._question.grade <= Grade.CHANGE
         yes = Choice("y", "yes" if light else "yes, this once")
         if self._pending.kind == "form":
@@ -149,6 +142,7 @@ class Dialogue:
         """Show all keys available here."""
         choices = [
             *([Choice("yes" if self._is_grave else "y", "yes, this once")] * self._was_shown),
+            *self._rest,
             *([Choice("a", self._always)] if self._always else ()),
             *([Choice("p", "always, as a rule")] if self._can_switch and self._offers else ()),
             Choice("n", "no, and say why"),
@@ -254,9 +248,9 @@ class Dialogue:
         if editor := find_editor():
             return self._read_edited(args, edit_text(editor, args))
         self._show("current arguments:")
-        self._show(MARGIN + (inline_json(args) if _is_object(args) else inline(args)))
+        self._show(MARGIN + (inline_json(args) if is_object(args) else inline(args)))
         while text := self._ask_text("new arguments as JSON, on one line (Enter to go back): "):
-            if _is_object(text):
+            if is_object(text):
                 return Edit(text)
             self._show(_NO_OBJECT, "warning")
         return None
@@ -265,9 +259,9 @@ class Dialogue:
         """Return the person's text from the editor, or None if nothing changed."""
         if text is None:
             self._show("The editor failed. Nothing was changed.", "warning")
-        elif not _is_object(text):
+        elif not is_object(text):
             self._show(_NO_OBJECT, "warning")
-        elif _is_object(args) and json.loads(text) == json.loads(args):
+        elif is_object(args) and json.loads(text) == json.loads(args):
             self._show("Nothing was changed.")
         else:
             return Edit(text)
@@ -312,6 +306,12 @@ class Dialogue:
         self._was_shown = True
 
     # -- not to be asked again --------------------------------------------------------------------
+
+    def _allow_rest(self) -> Answer | None:
+        """Approve the call, and the program's later calls like it."""
+        if self._was_shown:
+            self._host.rest.allow(self._pending)
+        return self._approve_fully()
 
     def _switch(self, allow_edits: Callable[[], None]) -> Edit | None:
         """Switch to a mode without approval for edits, which then decides about the same call."""
@@ -373,18 +373,11 @@ class Dialogue:
         return True
 
 
-def _is_object(text: str) -> bool:
-    """Return whether a text is a JSON object."""
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 _POINTER = ">"
 _OWN_ROWS = 4
 """The dialogue's rows above and below the request."""
 _TYPE_YES = "Type yes to run it.  n no  ? more"
+_REST = "yes, and the rest like it in this program"
 _STORES = "This approves the call and stores the rule."
 _INSTEAD = "What should the model do instead? (Enter: say nothing) "
 _NO_OBJECT = 'Not a JSON object. Write it as {"path": "a.py"}.'

@@ -40,3 +40,11 @@ def _format(args: str) -> str:
         return json.dumps(json.loads(args), indent=2) + "\n"
     except (ValueError, RecursionError):
         return args
+
+
+def is_object(text: str) -> bool:
+    """Return whether a text is a JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from anyio import CancelScope, CapacityLimiter, get_cancelled_exc_class, to_thread
 
-from handrail import Call, Deny, HandrailError
+from handrail import Allow, Call, Deny, HandrailError
 from handrail._support.systems import find_user
-from handrail.approvals._dialogue import QUIET_SECONDS, RAIL, Dialogue, Host
+from handrail.approvals._dialogue import RAIL, Dialogue
 from handrail.approvals._display import MAX_PROMPT_BYTES, Look, RenderedLine, inline, wrap_line
 from handrail.approvals._prompt import CONTINUATION, render_request
 from handrail.approvals._question import render_question
-from handrail.approvals._remember import Remembers
+from handrail.approvals._remember import QUIET_SECONDS, Host, Remembers
 from handrail.approvals._rows import put_in_words
 from handrail.approvals._tty import NO_PROMPT, Ended, Tty, Unanswerable, Withdrawn, answerable
 from handrail.permissions import Answer, Approver, Explanation, Pending
@@ -324,6 +324,11 @@ class _Asker:
             reason = f"Denied: the call has {request.size} bytes, too many to show."
             self._screen.show([RenderedLine(reason, "warning")])
             return Deny(_TOO_LONG.format(request.size))
+        if count := host.rest.count(pending):
+            what = pending.headline or f"{pending.call.name} {pending.call.args}"
+            said = f"Allowed with the rest of the program, as call {count}: {what}"
+            self._screen.show([RenderedLine(inline(said), "muted")])
+            return Allow(by=host.by, via="terminal")
         question = render_question(
             pending, request, workspace=host.workspace, width=width, undo=host.undo
         )

@@ -88,6 +88,8 @@ ROOT = {
     "undo": ("undo", "Undo the latest change of a tool or command."),
 }
 """By name: the command's module, or its subcommands; and one line of help."""
+_ALIASES = {"gateway": "serve"}
+"""Other names of commands. They are not listed."""
 _COMMANDS = "handrail.cli.commands"
 """The package with these modules."""
 
@@ -112,6 +114,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import and return a command."""
+        cmd_name = _ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in self._later:
             return None
         where, summary = self._later[cmd_name]
@@ -125,7 +128,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command named by a command line, or raise an error suggesting names."""
         name = args[0]
-        if name in self._later or name.startswith("-") or ctx.resilient_parsing:
+        if _ALIASES.get(name, name) in self._later or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         from handrail.cli._base.exits import Halt
 

@@ -186,7 +186,7 @@ def _is_spread(finding: Mapping[str, Any], lines: Sequence[str]) -> bool:
     """Return whether it is about arguments from a dict: each could be any of its values."""
     place: Any = finding.get("location") or {}
     row, column = place.get("row", 0), place.get("column", 0)
-    return 0 < row <= len(lines) and lines[row - 1][column - 1 :].startswith("**")
+    return bool(0 < row <= len(lines) and lines[row - 1][column - 1 :].startswith("**"))
 
 
 def _is_fatal(finding: Mapping[str, Any], functions: Mapping[str, Any]) -> bool:
@@ -224,10 +224,10 @@ def mark_line(code: str, start: int, end: int) -> str:
     lines = code.split("\n")
     first, last = max(0, before - _AROUND), min(len(lines), after + _AROUND + 1)
     shown = [
-        f"{'→' if before <= number <= after else ' '} {number + 1:>3} {lines[number][:_WIDTH]}"
+        f"{'>' if before <= number <= after else ' '} {number + 1:>3} {lines[number][:_WIDTH]}"
         for number in range(first, last)
     ]
-    return "\n".join(shown)
+    return "\n".join([line.rstrip() for line in shown])
 
 
 _AROUND = 12

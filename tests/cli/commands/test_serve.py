@@ -296,6 +296,15 @@ def test_what_cannot_be_served_is_reported_before_the_start(handrail: Handrail) 
     ]
 
 
+def test_a_gateway_has_a_name_of_its_own(handrail: Handrail) -> None:
+    helped = [handrail(name, "--help") for name in ("gateway", "serve")]
+    ran = handrail("gateway", "--mcp", "nothing.json")
+
+    assert ran.err.splitlines()[0] == "handrail: nothing.json does not exist"
+    assert "Usage: handrail gateway [OPTIONS]" in helped[0].out
+    assert helped[0].out.replace("gateway", "serve") == helped[1].out.replace("gateway", "serve")
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -26,6 +26,10 @@ from handrail._support.visible import spell_out
 
 MAX_LISTED = 200
 """Resources shown from one page."""
+MAX_META_CHARS = 20_000
+META = "mcp_meta"
+"""The key in a result's metadata for a server's ``_meta``."""
+_PROTOCOL = "io.modelcontextprotocol/"
 _MAX_SAID = 300
 _NO_REASON = "The tool failed, and the server gave no reason."
 _BINARY = "application/octet-stream"
@@ -40,9 +44,17 @@ def read_result(sent: CallToolResult) -> Result:
         raise ToolFailed(text or _NO_REASON)
     has_data = sent.structured_content is not None
     data = json.dumps(sent.structured_content, ensure_ascii=False) if has_data else None
+    metadata = _read_meta(sent.meta or {})
     if len(parts) == len(texts):
-        return Result("", text if parts or data is None else data, data=data)
-    return Result("", text, tuple(parts), data=data)
+        whole = text if parts or data is None else data
+        return Result("", whole, data=data, metadata=metadata)
+    return Result("", text, tuple(parts), data=data, metadata=metadata)
+
+
+def _read_meta(meta: dict[str, Any]) -> dict[str, Any]:
+    """Return facts for the application: what the server adds to a result, in its own words."""
+    own = {key: one for key, one in meta.items() if not key.startswith(_PROTOCOL)}
+    return {META: own} if own and len(json.dumps(own)) <= MAX_META_CHARS else {}
 
 
 def read_contents(sent: ReadResourceResult) -> Result:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import unified_diff
 from typing import Any
 
@@ -14,6 +14,7 @@ from handrail._support import is_list, is_table
 from handrail._support.visible import list_unseen, spell_out
 
 _FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+_SHOWN = ("title", "icons", "_meta")
 _ORDERS = re.compile(
     r"<\s*+(?:/\s*+)?(?:important|system|instructions?|secret)\b"
     r"|\b(?:ignore|disregard|forget)\b.{0,40}\b(?:previous|prior|above|earlier|other)\b"
@@ -33,11 +34,17 @@ class ListedTool:
 
     listed: Mapping[str, Any]
     """The fields used: name, title, description, schemas and annotations."""
+    shown: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+    """What programs show to their users, such as icons. It is not pinned, and no model reads it."""
 
     @classmethod
     def read(cls, listed: Mapping[str, Any]) -> ListedTool:
         """Read a definition from a ``tools/list`` entry."""
-        return cls({name: listed[name] for name in _FIELDS if listed.get(name) is not None})
+        used, shown = (
+            {name: listed[name] for name in names if listed.get(name) is not None}
+            for names in (_FIELDS, _SHOWN)
+        )
+        return cls(used, shown if len(json.dumps(shown)) <= _MAX_SHOWN else {})
 
     @property
     def name(self) -> str:

@@ -33,8 +33,13 @@ def make_spec(
         idempotent=effects.is_idempotent(definition),
         timeout=timeout,
         tags=frozenset({"mcp"}),
-        metadata={"namespace": server, "mcp_tool": definition.name},
+        metadata={"namespace": server, "mcp_tool": definition.name, **_keep_shown(definition)},
     )
+
+
+def _keep_shown(definition: ListedTool) -> dict[str, Any]:
+    """Return what a gateway passes on unchanged, for the programs of its users."""
+    return {"mcp_shown": dict(definition.shown)} if definition.shown else {}
 
 
 def _show_hidden(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import mcp_types as types
 
 from handrail import DESTROY, READ, Exposure, File, Image, Result, Spec, Text, Toolset
 from handrail._support import is_table
+from handrail.mcp._calls.content import META
 
 _RESULT = "result"
 """The field for data other than objects."""
@@ -33,8 +34,12 @@ def list_definitions(tools: Toolset) -> list[types.Tool]:
 
 
 def _write_definition(spec: Spec, name: str) -> types.Tool:
+    shown: Any = spec.metadata.get("mcp_shown", {})
     return types.Tool(
         name=name,
+        title=shown.get("title"),
+        icons=shown.get("icons"),
+        _meta=shown.get("_meta"),
         description=spec.description,
         input_schema={"type": "object", **spec.input_schema},
         output_schema=find_promise(spec),
@@ -69,7 +74,9 @@ def write_result(result: Result, spec: Spec | None) -> types.CallToolResult:
     data = None if result.failure else _read_data(result, spec)
     is_broken = data is None and result.failure is None and _promises(spec)
     content = [_write_part(part) for part in result.content]
+    meta: Any = result.metadata.get(META)
     return types.CallToolResult(
+        _meta=meta if is_table(meta) else None,
         content=[types.TextContent(text=_NO_DATA), *content] if is_broken else content,
         structured_content=data,
         is_error=is_broken or result.failure is not None,

@@ -107,7 +107,8 @@ class ToolRules:
         rules = [rule for rule in self.by_source if usable(rule)]
         if not rules:
             return []
-        sources, after = call.find_sources(in_workspace=in_workspace), call.after
+        sources = call.find_sources(in_workspace=in_workspace)
+        after = call.after if any(rule.source.after for rule in rules) else {}
         opinions: list[Opinion] = []
         for rule in rules:
             found = rule.source.find(sources, rule.touches)

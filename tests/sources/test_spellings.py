@@ -1,0 +1,141 @@
+"""Whether a user has named a value, in several languages and spellings: no part of a longer value counts."""
+
+# ruff: noqa: RUF001  letters of other languages
+from __future__ import annotations
+
+import pytest
+
+from handrail import WRITE, Access, Call, Executor, Toolset, tool
+
+NAMED = [
+    (
+        "Überweise 250 € an Jürgen Müller, IBAN DE89 3704 0044 0532 0130 00.",
+        "DE89370400440532013000",
+        "iban",
+    ),
+    ("Schick das bitte an Herrn Weiß (weiss@firma.de).", "weiss@firma.de", "email"),
+    ("Schreib an <anna.bauer@firma.de>, danke", "anna.bauer@firma.de", "email"),
+    ("Schreib an Anna Bauer <anna.bauer@firma.de>.", "Anna Bauer <anna.bauer@firma.de>", "email"),
+    ("Lade Jürgens Bruder Karl ein", "Karl", "user"),
+    ("Schick es in den Kanal #vertrieb.", "vertrieb", "channel"),
+    ("Schick es in den Kanal #vertrieb.", "#vertrieb", "channel"),
+    ("Buche das Hotel „Zur Post“ für den 3. Mai.", "Zur Post", "hotel"),
+    ("Buche Hotel Zur Post.", "hotel zur post", "hotel"),
+    ("Ruf +49 30 1234567 an", "+49301234567", "tel"),
+    ("Ruf (030) 123 45 67 an", "0301234567", "tel"),
+    ("Lösche die Datei Angebot-März.docx!", "Angebot-März.docx", "file"),
+    ("Zahle Rechnung 2024-113 an Stadtwerke München.", "Stadtwerke München", "company"),
+    ("Öffne https://www.beispiel.de/preise?x=1.", "https://www.beispiel.de/preise?x=1", "url"),
+    ("Öffne beispiel.de/preise", "https://beispiel.de/preise", "url"),
+    ("Öffne www.beispiel.de", "https://www.beispiel.de/", "url"),
+    ("Sieh auf beispiel.de nach", "https://beispiel.de", "url"),
+    ("Was sagt https://beispiel.de?", "https://beispiel.de", "url"),
+    ("Envoie l'e-mail à jean.dupont@exemple.fr, s'il te plaît.", "jean.dupont@exemple.fr", "email"),
+    ("Écris à l'adresse « marie@exemple.fr ».", "marie@exemple.fr", "email"),
+    ("Invite d'Artagnan sur le canal général", "d'Artagnan", "user"),
+    ("Réserve l'hôtel de la Poste", "hôtel de la Poste", "hotel"),
+    ("Réserve à l'Hôtel du Nord pour deux", "Hôtel du Nord", "hotel"),
+    ("Appelle le 01 23 45 67 89", "0123456789", "tel"),
+    ("Appelle le 01.23.45.67.89", "0123456789", "tel"),
+    ("Paie FR76 3000 6000 0112 3456 7890 189", "FR7630006000011234567890189", "iban"),
+    ("Supprime le fichier rapport_été.pdf", "rapport_été.pdf", "file"),
+    ("Partage le fichier « Budget 2024 » avec Zoé", "Budget 2024", "file"),
+    ("Partage le fichier « Budget 2024 » avec Zoé", "Zoé", "user"),
+    ("¿Puedes escribir a maría@ejemplo.es?", "maría@ejemplo.es", "email"),
+    ("Escríbele a juan@ejemplo.es;gracias", "juan@ejemplo.es", "email"),
+    ("Invita a Íñigo y a Begoña", "Íñigo", "user"),
+    ("Invita a Íñigo y a Begoña", "Begoña", "user"),
+    ("Cancela la reserva R-58213.", "R-58213", "booking"),
+    ("Paga al restaurante «El Niño»", "El Niño", "restaurant"),
+    ("Paga ES91 2100 0418 4502 0005 1332", "ES91-2100-0418-4502-0005-1332", "iban"),
+    ("田中さんにメールを送ってください", "田中", "user"),
+    ("tanaka@example.jpに送ってください", "tanaka@example.jp", "email"),
+    ("「営業」チャンネルに投稿して", "営業", "channel"),
+    ("会議室を予約：ホテル東京", "ホテル東京", "hotel"),
+    ("山田太郎様に招待を", "山田太郎", "user"),
+    ("鈴木と佐藤に送る", "佐藤", "user"),
+    ("報告書.docxを削除して", "報告書.docx", "file"),
+    ("090-1234-5678に電話して", "09012345678", "tel"),
+    ("https://example.jp/doc を開いて", "https://example.jp/doc", "url"),
+    ("https://example.jp/docを開いて", "https://example.jp/doc", "url"),
+    ("به علی@example.ir ایمیل بزن", "علی@example.ir", "email"),
+    ("لطفاً به sara@example.ir، پیام بده", "sara@example.ir", "email"),
+    ("سارا را به کانال فروش دعوت کن", "سارا", "user"),
+    ("سارا را به کانال فروش دعوت کن", "فروش", "channel"),
+    ("پرونده «گزارش» را حذف کن", "گزارش", "file"),
+    ("به هتل پارسیان؟", "پارسیان", "hotel"),
+    ("مبلغ را به IR06 0960 0000 0001 0032 4200 01 بفرست", "IR060960000000010032420001", "iban"),
+    ("Надішли Ользі <olha@example.ua>", "olha@example.ua", "email"),
+    ("Напиши Ивану на ivan@example.ru.", "ivan@example.ru", "email"),
+    ("Napisz do Łukasza: lukasz@example.pl", "lukasz@example.pl", "email"),
+    ("给王小明发邮件", "王小明", "user"),
+    ("请把文件发给李雷", "李雷", "user"),
+    ("发送到 wang@example.cn。", "wang@example.cn", "email"),
+    ("김민수에게 보내줘", "김민수", "user"),
+    ("Ayşe'ye hakki@example.tr adresinden yaz", "hakki@example.tr", "email"),
+    ("To: a@x.com,b@x.com;c@x.com", "b@x.com", "email"),
+    ("cc:bob@x.com", "bob@x.com", "email"),
+    ("mailto:bob@x.com", "bob@x.com", "email"),
+    ("Pay $1,250.50 to ACME Corp.", "ACME Corp", "company"),
+    ("Pay $1,250.50 to ACME Corp.", "ACME Corp.", "company"),
+    ("Open https://x.com/a(b)", "https://x.com/a(b)", "url"),
+    ("delete ticket ABC-123", "ABC-123", "ticket"),
+    ("delete ticket #1234", "1234", "ticket"),
+    ("order 99812 please cancel", "99812", "order"),
+    ("transfer to account 12-34-56 12345678", "12345678", "account"),
+    ("The number is 4012888888881881.", "4012 8888 8888 1881", "account"),
+    ("Invite d’Artagnan", "d'Artagnan", "user"),
+    ("به شماره ۰۹۱۲۳۴۵۶۷۸۹ زنگ بزن", "09123456789", "tel"),
+    ("کتاب\u200cها را بفرست", "کتاب\u200cها", "file"),
+    ("delete tickets 12, 13 and 14", "14", "ticket"),
+    ("Hakkı'ya yaz", "Hakkı", "user"),
+]
+"""What the user wrote, the value in the call, and its scheme."""
+NOT_NAMED = [
+    ("Mail an Beyer.", "Bayer", "user"),
+    ("東田中さんに", "田中", "user"),
+    ("Open https://x.com/a,b.html", "https://x.com/a", "url"),
+    ("Write to bo.anna@x.com", "anna@x.com", "email"),
+    ("see anna@x.com.evil.io", "anna@x.com", "email"),
+    ("account 1234567890123", "123456789012", "account"),
+    ("call 030 1234567 89", "0301234567", "tel"),
+    ("file report-2024.pdf.bak", "report-2024.pdf", "file"),
+    ("Wannabe", "anna", "user"),
+    ("team-general", "general", "channel"),
+    ("Karlsruhe ist schön", "Karl", "user"),
+    ("Müllerstraße 5", "Müller", "user"),
+    ("x-anna@x.com", "anna@x.com", "email"),
+    ("DE89370400440532013000123", "DE89370400440532013000", "iban"),
+    ("https://shop.com/evil", "https://shop.com", "url"),
+    ("https://a.shop.com", "https://shop.com", "url"),
+    ("event 4711 please", "4711", "file"),
+    ("room 12.5", "12", "room"),
+    ("Mail to anna@x.com", "an\u200bna@x.com", "email"),
+    ("Mail to anna@x.com", "ａnna@x.com", "email"),
+    ("Zahle an 1234567", "۱۲۳۴۵۶۷", "account"),
+    ("田中一郎にメール", "田中", "user"),
+    ("Read x.com/a, and 12 files", "12", "ticket"),
+    ("between tickets 12 and 13 of May 14", "14", "ticket"),
+]
+"""A longer value, another one, or one that only looks the same."""
+
+
+def source_of(said: str, value: str, scheme: str) -> str:
+    @tool(effect=WRITE, touches=lambda to, **_: Access(WRITE, f"{scheme}:{to}"))
+    def send(to: str) -> str:
+        """Send."""
+        return to
+
+    executor = Executor(Toolset(send))
+    turn = executor.turn("1", run="R", said=[said])
+    return executor.explain(Call("send", {"to": value}, "c1"), turn=turn).sources[0].kind
+
+
+@pytest.mark.parametrize(("said", "value", "scheme"), NAMED)
+def test_a_value_that_the_user_wrote_is_theirs(said: str, value: str, scheme: str) -> None:
+    assert source_of(said, value, scheme) == "person"
+
+
+@pytest.mark.parametrize(("said", "value", "scheme"), NOT_NAMED)
+def test_another_value_is_not_theirs(said: str, value: str, scheme: str) -> None:
+    assert source_of(said, value, scheme) != "person"
