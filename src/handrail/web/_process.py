@@ -34,6 +34,8 @@ from handrail.web.conversations import (
 )
 
 _log = logging.getLogger("handrail.web")
+_JOIN_SECONDS = 0.02
+"""Pieces of text that arrive within this time are sent together; the first one at once."""
 _LOOK_SECONDS = 1.0
 """Between two checks for a run that waits, or runs in another process."""
 _ELSEWHERE = WireEvent("end", {"status": "done", "reason": "", "reload": True})
@@ -187,7 +189,7 @@ class ProcessChats:
         try:
             while True:
                 found = live.read(seen, prefix)
-                seen = len(live.events)
+                seen, until = len(live.events), anyio.current_time() + _JOIN_SECONDS
                 if found:
                     yield found
                 if found and found[-1].kind == "end":
@@ -197,8 +199,7 @@ class ProcessChats:
                     return
                 if live.is_waiting and not found:
                     yield [from_standing(WAITING)]  # another process may ask
-                with anyio.move_on_after(_LOOK_SECONDS if live.is_waiting else None):
-                    await live.wait(seen)
+                await _wait(live, seen, until)
         finally:
             live.leave()
 
@@ -295,3 +296,13 @@ class ProcessChats:
 
     def _read_state(self, head: ConversationHead) -> tuple[Message, ...]:
         return RunRecord(self._store, head.run).state().transcript()[head.entries :]
+
+
+async def _wait(live: LiveRun, seen: int, until: float) -> None:
+    """Wait for another event, and then for those near it; or to look at a waiting run again."""
+    if live.is_waiting:
+        with anyio.move_on_after(_LOOK_SECONDS):
+            await live.wait(seen)
+        return
+    await live.wait(seen)
+    await anyio.sleep(max(0.0, until - anyio.current_time()))
