@@ -28,7 +28,7 @@ types:  ## mypy and pyright, both strict, on the source and on what users write
 
 QUICK = tests/values tests/schema tests/definition tests/collection tests/turn tests/execution tests/hooks tests/test_architecture.py
 SLOW = test_chaos.py test_one_path.py test_execution_properties.py test_schedule.py test_parallelism.py test_memory.py test_argument_cost.py test_approval_hostile.py test_approval_properties.py test_hidden_tools.py test_inner_cost.py test_slow_policies.py
-quick:  ## the core and the rules of the code, on asyncio, in about a minute
+quick:  ## the core and the rules of the code, on asyncio, in under a minute
 	HANDRAIL_PROFILE=brief $(BIN)/python -m pytest -q -p no:cacheprovider -k "not trio" -m "not alone" $(QUICK) $(SLOW:%=--ignore-glob='*/%')
 
 release:  ## all that a release needs, without publishing: builds, installs and checks it

@@ -10,6 +10,9 @@ import anyio
 import httpx2
 import pytest
 
+from handrail import Call, Context, Text, tool
+from handrail.agent import Agent
+from handrail.approvals import defer
 from handrail.messages import Delta, Reply, Request
 from handrail.runs.durable import DurableRuns
 from handrail.web import ChatApp
@@ -247,3 +250,38 @@ async def test_a_process_that_died_frees_its_conversation(database: str) -> None
         events = await post_chat(client, {"text": "next", "conversation": "k"})
 
     assert text_of(events) == "2: next "
+
+
+async def test_values_that_do_not_fit_a_form_are_refused_and_can_be_corrected(
+    kind: str, database: str
+) -> None:
+    @tool
+    async def book(context: Context) -> str:
+        """Book a seat."""
+        form = {"type": "object", "properties": {"seat": {"type": "string"}}, "required": ["seat"]}
+        return f"seat {(await context.ask('Which seat?', form) or {})['seat']}"
+
+    async def model(request: Request) -> AsyncGenerator[Any]:
+        if any(isinstance(one, Reply) for one in request.messages):
+            yield Reply((Text("Booked."),))
+        else:
+            call = Call("book", {}, "c1")
+            yield call
+            yield Reply((call,), "calls")
+
+    found, agent = list[Any](), Agent(model, [book], approvals=defer)
+    async with chatting(kind, database, name="boss", agent=agent, details=True) as client:
+        body = {"conversation": "k", "text": "Book."}
+        async with client.stream("POST", "/chat", json=body) as response:
+            async for event in read_events(response):
+                if event.event == "approval":
+                    path = f"/inbox/{event.data['pending']}"
+                    for args in ({"row": 4}, {"seat": "4A"}):
+                        sent = {"answer": "edit", "args": args, "seen": event.data["seen"]}
+                        answer = await client.post(path, json=sent)
+                        found.append((answer.status_code, answer.json().get("error")))
+                elif event.event == "result":
+                    found.append(event.data["text"])
+
+    wrong = "The values do not fit the form: seat: required, missing; row: unknown field; known fields: seat."
+    assert found == [(400, wrong), (200, None), "seat 4A"]

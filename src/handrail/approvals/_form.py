@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from handrail import Json
+from handrail import Context, Failure, Json, Spec, Tool
 from handrail._support import is_list, is_table
 from handrail.approvals._display import Look, inline
 from handrail.permissions import Edit, Pending
@@ -150,6 +150,18 @@ class Form:
             value = one.parse(typed.get(one.name, ""))
             values |= {} if value is None else {one.name: value}
         return Edit(values)
+
+    def check(self, values: Mapping[str, Json] | str) -> None:
+        """Raise ValueError with what to correct, if values, or their JSON, do not fit the form."""
+        spec = Spec(name="form", description="A form.", input_schema=self.schema)
+        found = Tool.remote(spec, _send_nothing).parse(values)
+        failed = found.message if isinstance(found, Failure) else ""
+        if failed:
+            lines = [line[2:] for line in failed.splitlines() if line.startswith("- ")]
+            raise ValueError("; ".join(lines) or failed)
+
+
+async def _send_nothing(_args: dict[str, Json], _context: Context[Any]) -> None: ...
 
 
 def ask_values(form: Form, ask: Callable[[str], str], show: Callable[[str, Look], None]) -> Edit:

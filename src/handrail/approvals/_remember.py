@@ -80,7 +80,7 @@ class RestOfPrograms:
 
 
 def _is_like(pending: Pending, first: Pending) -> bool:
-    """Return whether a call touches places beside those of the first, and is no graver."""
+    """Return whether a call touches places beside those of the first, and is at most as grave."""
     about = first.origin, first.effect, first.principal, first.approvers
     same = (pending.origin, pending.effect, pending.principal, pending.approvers) == about
     return same and pending.grade <= first.grade and _places(pending) <= _places(first)

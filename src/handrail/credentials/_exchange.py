@@ -1,4 +1,4 @@
-"""TokenExchange: a caller's own token, exchanged for a token of a service (RFC 8693)."""
+"""TokenExchange: a caller's own token, exchanged for a service's token (RFC 8693)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from handrail.credentials.logins import check_encrypted
 
 MAX_TOKENS = 10_000
 EARLY_SECONDS = 30.0
-"""A token that ends so soon is replaced."""
+"""A token ending so soon is replaced."""
 _DEFAULT_SECONDS = 60.0
 _GRANT = "urn:ietf:params:oauth:grant-type:token-exchange"
 _TYPE = "urn:ietf:params:oauth:token-type:access_token"
@@ -23,7 +23,7 @@ _TYPE = "urn:ietf:params:oauth:token-type:access_token"
 
 @dataclass(slots=True, kw_only=True)
 class TokenExchange:
-    """A source of credentials: exchanges each principal's own token (RFC 8693).
+    """A credential source: exchanges each principal's own token (RFC 8693).
 
     The authorization server decides who gets a token. Tokens are kept in memory, by principal and
     by the token they were exchanged for.
@@ -40,7 +40,7 @@ class TokenExchange:
     """The service's address."""
     scope: str = ""
     subject_type: str = _TYPE
-    """The kind of the principal's own token."""
+    """The own token's kind."""
     basic: bool = False
     """Whether the secret is sent as HTTP Basic."""
     clock: Callable[[], float] = field(default=time.time, repr=False)

@@ -20,7 +20,7 @@ from handrail.net import Guard
 CACHE_SECONDS = 5.0
 """How long a process uses a token without asking the store: a sign-out works after this time."""
 EARLY_SECONDS = 30.0
-"""A token that ends so soon is refreshed."""
+"""A token ending so soon is refreshed."""
 MAX_CACHED = 10_000
 _SECRET_BYTES = 48
 

@@ -185,7 +185,7 @@ _FORKED = (
     "both. Fork before the first program, or use the start method 'spawn'."
 )
 _MAX_PARKED_BYTES = 4_000_000
-"""A program with more state than this begins again when it goes on."""
+"""A program with more state than this begins again when it resumes."""
 
 
 class Session:
@@ -339,7 +339,7 @@ class Session:
         return Waits(calls, find(place.start), find(place.end))
 
     def _read_value(self) -> Any:
-        """Return the program's value. Only its text is asked for: see ``_prelude``."""
+        """Return the program's value. Only its text is read: see ``_prelude``."""
         for ask in self._settings.program.asks * self._is_ready:
             try:
                 value = read_value(self._session.feed_run(ask, skip_type_check=True))

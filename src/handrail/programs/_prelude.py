@@ -1,4 +1,4 @@
-"""What comes before a program and around its value, so that only JSON text leaves the interpreter.
+"""Code before a program and around its value: only JSON text leaves the interpreter.
 
 The interpreter sends values as a graph. A few lines of a program can make one that Python expands
 to more than any memory has, or whose hash takes years to compute: nothing could stop that here. As
@@ -36,7 +36,7 @@ def {_WRITE}(call, dumps, text):
 {CALL} = None
 """
 _BREAK = f"{_VALUE} = \\\n"
-"""Makes the last expression an assignment. It is a line of its own: columns stay as they are."""
+"""Makes the last expression an assignment. It is a line of its own: columns stay unchanged."""
 _OWN_FRAME = re.compile(r'  File "<python-input-0>".*\n(?:    .*\n)*')
 _LINE = re.compile(r'(File "<python-input-1>", line )(\d+)')
 MAX_VALUE_CHARS = 1_000_000

@@ -10,8 +10,10 @@ import anyio
 from anyio import to_thread
 
 from handrail import Result
-from handrail.permissions import Answer, Pending
+from handrail.approvals import read_form
+from handrail.permissions import Answer, Edit, Pending
 from handrail.runs import AnswerOutcome, Claimant, RunStore, request_digest
+from handrail.web._guard import bad
 from handrail.web._protocols.asked import WebAnswer
 from handrail.web._visitor import Visitor
 
@@ -67,6 +69,8 @@ class Inbox:
         if found is None or is_other or not visitor.may_answer(found[1]):
             raise LookupError(pending_id)
         answer: Answer = given.answer
+        if isinstance(answer, Edit) and found[1].kind == "form":
+            _check_form(found[1], answer)
         if isinstance(answer, Result):
             answer = Result(found[1].call.id, answer.text)
         who = Claimant(visitor.principal, visitor.groups, "web", given.seen)
@@ -76,6 +80,13 @@ class Inbox:
         sql = "SELECT run, pending FROM handrail_question WHERE id = :id"
         rows = self._store.select(sql, {"id": pending_id})
         return (rows[0][0], Pending.from_json(rows[0][1])) if rows else None
+
+
+def _check_form(pending: Pending, answer: Edit) -> None:
+    try:
+        read_form(pending).check(answer.args)
+    except ValueError as error:
+        raise bad(f"The values do not fit the form: {error}.") from None
 
 
 def describe_request(pending: Pending) -> dict[str, Any]:

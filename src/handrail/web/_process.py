@@ -1,4 +1,4 @@
-"""Chats whose runs this process runs. A run that waits for a person is recorded."""
+"""Chats whose runs this process runs. A run waiting for a person is recorded."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ from handrail.web.conversations import (
 )
 
 _log = logging.getLogger("handrail.web")
+_JOIN_SECONDS = 0.02
+"""Pieces of text arriving within this time are sent together; the first one at once."""
 _LOOK_SECONDS = 1.0
 """Between two checks for a run that waits, or runs in another process."""
 _ELSEWHERE = WireEvent("end", {"status": "done", "reason": "", "reload": True})
@@ -187,7 +189,7 @@ class ProcessChats:
         try:
             while True:
                 found = live.read(seen, prefix)
-                seen = len(live.events)
+                seen, until = len(live.events), anyio.current_time() + _JOIN_SECONDS
                 if found:
                     yield found
                 if found and found[-1].kind == "end":
@@ -197,13 +199,12 @@ class ProcessChats:
                     return
                 if live.is_waiting and not found:
                     yield [from_standing(WAITING)]  # another process may ask
-                with anyio.move_on_after(_LOOK_SECONDS if live.is_waiting else None):
-                    await live.wait(seen)
+                await _wait(live, seen, until)
         finally:
             live.leave()
 
     async def _has_moved(self, live: LiveRun) -> bool:
-        """Return whether another process has continued a run that waited here."""
+        """Return whether another process has continued a run waiting here."""
         now = await self._conversations.head(live.head.principal, live.head.id)
         return live.is_waiting and (now.run != live.head.run or not now.lease)
 
@@ -274,7 +275,7 @@ class ProcessChats:
         return state.transcript()[head.entries :]
 
     async def cancel(self, head: ConversationHead) -> bool:
-        """Stop a run of this process, or one that waits."""
+        """Stop a run of this process, or a waiting one."""
         live = self._lives.find(head.run)
         if live is not None and live.is_working:
             live.interrupt()
@@ -295,3 +296,13 @@ class ProcessChats:
 
     def _read_state(self, head: ConversationHead) -> tuple[Message, ...]:
         return RunRecord(self._store, head.run).state().transcript()[head.entries :]
+
+
+async def _wait(live: LiveRun, seen: int, until: float) -> None:
+    """Wait for another event, and then for those near it; or check a waiting run again."""
+    if live.is_waiting:
+        with anyio.move_on_after(_LOOK_SECONDS):
+            await live.wait(seen)
+        return
+    await live.wait(seen)
+    await anyio.sleep(max(0.0, until - anyio.current_time()))

@@ -268,6 +268,7 @@ def test_values_are_kept_as_they_are(home: Handrail) -> None:
     assert found.values == {
         "tools": ["coding", "a.py"],
         "without": [],
+        "programs": False,
         "mode": None,
         "allowed_hosts": ["a.org"],
         "model": "openai:x",
@@ -331,7 +332,7 @@ def test_what_nobody_knows_is_told_with_what_may_be_meant(
 ) -> None:
     handrail.config.mkdir(parents=True)
     mine = own(handrail, 'wihtout = ["bash"]\n[limits]\nx = 1\n')
-    env = {"HANDRAIL_SYSTM": "x", "HANDRAIL_OTHER_PROGRAM": "x"}
+    env = {"HANDRAIL_SYSTM": "x", "HANDRAIL_ELSEWHERE": "x"}
     ran = handrail("tools", "list", env=env)
 
     assert (ran.exit, ran.err) == (

@@ -39,7 +39,7 @@ def select_answers(
 
 
 def _without_origin(answer: Answer) -> Answer:
-    """Return an answer without the rule that gave it, which is not used."""
+    """Return an answer without the unused rule behind it."""
     if isinstance(answer, Allow | Deny):
         return replace(answer, origin=None)
     return answer

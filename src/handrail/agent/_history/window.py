@@ -62,7 +62,7 @@ class Window:
         self._tokens.learn(sent, usage)
 
     def overflow(self) -> None:
-        """Note that a request was too long: the history is shortened before the next one."""
+        """A request was too long: the history is shortened before the next one."""
         self._is_full = True
 
     async def fit(self, system: str, tools: Toolset, summarize: Summarize) -> tuple[Message, ...]:
@@ -85,7 +85,7 @@ class Window:
         return shorten(talk.messages, talk.shortened)
 
     def _leave_out(self, exceeds: Callable[[Shortened, float], bool]) -> tuple[int, bool]:
-        """Leave out old results. Return where the recent turns start, and whether that is enough.
+        """Leave out old results. Return where the recent turns start, and whether it is enough.
 
         If it is not, the turns before them are to be summarized.
         """
