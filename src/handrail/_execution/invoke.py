@@ -256,9 +256,12 @@ class _Asker(NamedTuple):
 
     @property
     def has_begun(self) -> bool:
-        """Whether the tool has made calls in another process."""
-        answered = self.running.record.answered
-        return answered is not None and bool(answered[0].record)
+        """Whether the tool has made calls before it began again."""
+        record = self.running.record
+        if record.answered is not None and record.answered[0].record:
+            return True
+        records = record.turn.options.records
+        return records is not None and records.has_begun(self.running.checked.key)
 
 
 _IN_LOOP = "This blocks, and is in an event loop. Write `await context.may(...)` instead."

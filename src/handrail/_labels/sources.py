@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 SourceKind: TypeAlias = Literal["person", "own", "read", "nowhere"]
 """Who named a value: a person, your own systems, a text from a tool, or no one. The most reliable
@@ -118,7 +118,7 @@ class ValueSource:
     def from_dict(cls, value: Any) -> ValueSource:
         """Read what ``to_dict`` returned. Raises ValueError for anything else."""
         needed, fields = {"value", "name", "kind"}, cls.__dataclass_fields__
-        given: Any = value if isinstance(value, dict) else {}
+        given: dict[str, Any] = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         if not needed <= given.keys() <= fields.keys():
             raise ValueError(f"{value!r} is not a source")
         texts = [item for name, item in given.items() if name != "is_link"]

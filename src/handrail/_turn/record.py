@@ -105,6 +105,10 @@ class CallRecords(Protocol):
         """Return what the call with this key stored before the restart, or ""."""
         ...
 
+    def has_begun(self, key: str, /) -> bool:
+        """Return whether the call with this key made calls before the restart."""
+        ...
+
     async def store(self, key: str, text: str, /) -> bool:
         """Store a running call's text; its last one counts. Returns False if it was not stored."""
         ...

@@ -46,9 +46,8 @@ class Credentials:
                 f"Not run: {name!r} needs each user's own credential, and it is not known who "
                 f"this call is for. {_REST}"
             )
-        if isinstance(source, Mapping):
-            table: Mapping[str, str] = source
-            return _find(name, table, context.principal, refused)
+        if not callable(source):
+            return _find(name, source, context.principal, refused)
         if not refused:
             return source(context)
         renew: Renew | None = getattr(source, "renew", None)

@@ -148,6 +148,8 @@ class Program:
             if problems and not self._context.has_begun:
                 raise ToolFailed(describe_refusal(problems))
             step = await self._step(session.start_unchecked)
+            if problems:  # the same program is refused if it is new
+                return step
         _checked[key] = None
         while len(_checked) > _MAX_CHECKED:
             _checked.popitem(last=False)

@@ -41,7 +41,9 @@ CLOCK_FROM = 1_000
 """Amounts from here on were read from the clock."""
 
 
-def make_program_agents(ledger: Ledger) -> dict[str, Agent[str]]:
+def make_program_agents(ledger: Ledger, *, newer: bool = False) -> dict[str, Agent[str]]:
+    """Return them. In the newer version, a function takes more: a type check refuses the program."""
+
     @tool(effect=READ, touches=lambda: ())
     async def read_clock() -> int:
         """Return another number each time."""
@@ -52,6 +54,11 @@ def make_program_agents(ledger: Ledger) -> dict[str, Agent[str]]:
         """Look at a shelf."""
         await anyio.sleep(ledger.pause)
         return f"saw {place}"
+
+    @tool(name="look", effect=READ, touches=lambda place, **_: Access(READ, f"shelf:{place}"))
+    async def look_closely(place: str, seconds: int) -> str:
+        """Look at a shelf for some time."""
+        return f"saw {place} for {seconds} seconds"
 
     @tool(effect=WRITE, touches=lambda **_: Access(WRITE, "account:shop"))
     async def pay(amount: int, context: Context) -> str:
@@ -66,7 +73,7 @@ def make_program_agents(ledger: Ledger) -> dict[str, Agent[str]]:
         return policy(call) if call.name != "pay" or call.args["amount"] == 500 else _ALLOW
 
     model = make_model(((("run_program", {"code": CODE}),),))
-    tools = [read_clock, look, pay]
+    tools = [read_clock, look_closely if newer else look, pay]
     return {"program": Agent(model, [*tools, program_tool(tools)], policy=decide)}
 
 

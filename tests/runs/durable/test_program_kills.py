@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from runs.durable.programs import judge_program
+from handrail.messages import ToolResults
+from handrail.runs.durable import DurableRuns
+from runs.durable.programs import judge_program, make_program_agents
+from runs.durable.shop import Ledger
 from runs.durable.test_chaos import kill_often
 from runs.durable.workers import Forks
 
@@ -73,3 +76,23 @@ async def test_a_payment_of_what_was_read_is_made_once_with_the_first_value(
     assert not forks.run(ledger, sqlite, "r", agent="program")
 
     assert await judge_program(ledger, sqlite, "r") == ([], 0)
+
+
+@pytest.mark.parametrize("crash", ["call.stored:1", ""])
+async def test_a_program_that_has_begun_is_not_refused_by_a_newer_version(
+    forks: Forks, tmp_path: Path, sqlite: str, crash: str
+) -> None:
+    """Its model would read that nothing was called, and pay again. Without a crash, it is refused."""
+    ledger = Ledger(tmp_path / "ledger")
+    if crash:
+        assert forks.run(ledger.path, sqlite, "r", crash=crash, agent="program")
+    newer = DurableRuns(sqlite, make_program_agents(ledger, newer=True), poll=0.05)
+    async with newer.work(interval=0.1, drain_seconds=5):
+        if not crash:
+            await newer.start("program", "Do it.", run_id="r")
+        run = await newer.wait("r", seconds=40)
+
+    assert run.state is not None
+    [results] = [one for one in run.state.messages if isinstance(one, ToolResults)]
+    assert ("Nothing was called" in results.results[0].text) is not bool(crash)
+    assert bool(ledger.count()) is bool(crash)

@@ -67,10 +67,12 @@ def read_source_match(table: Mapping[str, Any]) -> SourceMatch:
     return SourceMatch(kind, links, frozenset(after))
 
 
-def read_source_rules(value: Any) -> SourceRules:
+def read_source_rules(value: object) -> SourceRules:
     """Read a rule file's key ``sources``."""
-    if value == "strict" or value == "unattended":  # noqa: PLR1714  so that checkers know them
-        return value
+    if value == "strict":
+        return "strict"
+    if value == "unattended":
+        return "unattended"
     if not isinstance(value, bool):
         raise InvalidRule("sources must be true, false, 'strict' or 'unattended'")
     return value

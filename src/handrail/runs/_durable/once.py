@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import quote
 
 from handrail import Call, CheckedCall, FailureKind, Hook, Result, Turn
 from handrail.permissions import Ledger, verify_call
@@ -50,11 +51,16 @@ class Once:
         self.known: dict[str, Result] = {}
         """Results recorded by a former attempt, by call id."""
         self._running: dict[str, CheckedCall] = {}
+        self._is_again = False
+        """Whether a former attempt at this turn may have recorded calls."""
+        self._begun: set[str] = set()
+        """The calls whose tools have made calls before, by key."""
         self._stored: dict[str, str] = {}
         """What calls have stored to continue from, by key: here, or before a restart."""
 
     async def find_known(self, turn: Turn[Any]) -> None:
         """Find what a former attempt at this turn has recorded."""
+        self._is_again = True
         for row in await self._rows.calls_of(turn.run_id, self._group or turn.id):
             result = await self._settle(row, turn)
             if result is not None:
@@ -86,6 +92,10 @@ class Once:
         """Return what the call with this key stored before the restart, or ""."""
         return self._stored.get(key, "")
 
+    def has_begun(self, key: str, /) -> bool:
+        """Return whether a call's tool has made calls before the restart."""
+        return key in self._begun
+
     async def store(self, key: str, text: str, /) -> bool:
         """Store what a running call needs to continue after a restart."""
         call = self._running.get(key)
@@ -113,11 +123,7 @@ class Once:
             if known is not None:
                 return known
         if call.is_repeatable or call.is_replayed:
-            result = _recordable(call, await run())
-            if call.key in self._stored:
-                await self._record(call.key, result)
-                return result
-            return await self._add(call, result) if call.turn.is_inner else result
+            return await self._run_again(call, run)
         row = IntendedCall(call.key, call.id, call.name, call.parsed.text, None)
         try:
             is_new = await self._rows.intend(row, self._run, self._group_of(call))
@@ -129,6 +135,26 @@ class Once:
         result = _recordable(call, await run())
         await self._record(call.key, result)
         return result
+
+    async def _run_again(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
+        """Run a call that can be repeated, or that begins again with records of its own calls."""
+        if call.is_replayed and self._is_again and not await self._find_begun(call):
+            return call.refuse(NOT_RECORDED, FailureKind.TRANSIENT)
+        result = _recordable(call, await run())
+        if call.key in self._stored:
+            await self._record(call.key, result)
+            return result
+        return await self._add(call, result) if call.turn.is_inner else result
+
+    async def _find_begun(self, call: CheckedCall) -> bool:
+        """Find whether a tool has made calls before. Returns False if it cannot be known."""
+        try:
+            if await self._rows.has_calls_in(self._run, f"{quote(call.key, safe='')}/"):
+                self._begun.add(call.key)
+        except DatabaseError:
+            log.exception("the call %s was not run: its records could not be read", call.key)
+            return False
+        return True
 
     def _group_of(self, call: CheckedCall) -> str:
         turn = call.turn

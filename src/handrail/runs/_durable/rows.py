@@ -180,6 +180,14 @@ class Rows:
         rows = await self._read(f"{_CALLS} WHERE run = :run AND turn = :turn", run=run, turn=turn)
         return [IntendedCall(*row) for row in rows]
 
+    async def has_calls_in(self, run: str, prefix: str) -> bool:
+        """Return whether there are rows in turns whose names begin so."""
+        sql = (
+            "SELECT 1 FROM handrail_call WHERE run = :run AND substr(turn, 1, :size) = :prefix "
+            "LIMIT 1"
+        )
+        return bool(await self._read(sql, run=run, prefix=prefix, size=len(prefix)))
+
     # runs
 
     async def add_step(self, run: str, segment: int, number: int, body: str) -> str:
