@@ -76,9 +76,10 @@ async def in_process(
     handrail: Handrail, *words: str
 ) -> AsyncIterator[tuple[str, anyio.abc.Process]]:
     command = [str(forked.path() / "handrail"), "serve", "--http", "127.0.0.1:0", "--json", *words]
-    process = await anyio.open_process(
-        command, cwd=handrail.workspace, env=handrail.environment(TOKENS), stderr=None
-    )
+    with (handrail.workspace / "said").open("wb") as said:
+        process = await anyio.open_process(
+            command, cwd=handrail.workspace, env=handrail.environment(TOKENS), stderr=said
+        )
     assert process.stdout is not None
     try:
         with anyio.fail_after(60):
@@ -177,6 +178,21 @@ async def test_two_gateways_over_http_are_one(handrail: Handrail) -> None:
     assert failed == ("There is no tool", True, True, False)
 
 
+HOLDS = {
+    "command": os.path.realpath(sys.executable),
+    "args": ["-S", str(RAW), "holds"],
+    "sandbox": False,
+    "reads": ["get_*", "hold", "echo"],
+}
+
+
+async def hear(handrail: Handrail, words: str) -> None:
+    """Wait until a gateway has written some words."""
+    with anyio.fail_after(60):
+        while words not in handrail.workspace.joinpath("said").read_text("utf-8"):  # noqa: ASYNC110  another process
+            await anyio.sleep(0.05)
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("by", ["signal", "change"])
 async def test_servers_users_and_rules_change_while_calls_run(  # noqa: PLR0915  one story
@@ -184,10 +200,9 @@ async def test_servers_users_and_rules_change_while_calls_run(  # noqa: PLR0915 
 ) -> None:
     processes = list[anyio.abc.Process]()
 
-    def put(name: str, *users: str, rules: str = "") -> None:
-        entry = {"command": os.path.realpath(sys.executable), "args": ["-S", str(RAW), "holds"]}
-        entry |= {"sandbox": False, "reads": ["get_*", "hold", "echo"]}  # type: ignore[dict-item]
-        handrail.write("servers.json", json.dumps({"mcpServers": {name: entry}}))
+    def put(name: str, *users: str, rules: str = "", spare: str = "") -> None:
+        handrail.write("servers.json", json.dumps({"mcpServers": {name: HOLDS}}))
+        handrail.write("spare.json", spare or json.dumps({"mcpServers": {"spare": HOLDS}}))
         handrail.write("bob.toml", rules)
         tables = [
             f'[principals.{one}]\ntoken_env = "{one.upper()}"\nrules = "bob.toml"\n'
@@ -212,7 +227,15 @@ async def test_servers_users_and_rules_change_while_calls_run(  # noqa: PLR0915 
 
     gate, held = handrail.workspace / "gate", list[str]()
     put("raw", "alice")
-    words = ("--mcp", "servers.json", "--principals", "users.toml", "--first-use")
+    words = (
+        "--mcp",
+        "servers.json",
+        "--mcp",
+        "spare.json",
+        "--principals",
+        "users.toml",
+        "--first-use",
+    )
     async with in_process(handrail, *words) as (url, process):
         processes.append(process)
         await wait_ready(url)
@@ -227,6 +250,9 @@ async def test_servers_users_and_rules_change_while_calls_run(  # noqa: PLR0915 
             denied = '[[rule]]\ndecide = "deny"\ntools = "*__get_it"\n'
             put("other", "alice", "bob", rules=denied)
             bob = await until("BOB", lambda listed: listed and "mcp__other__echo" in listed)
+            put("other", "bob", rules=denied, spare="{")  # a file of servers is broken
+            await hear(handrail, "not reloaded")
+            assert "mcp__spare__echo" in (await list_for("ALICE") or ())
             put("other")  # its file of users is broken: nothing changes
             gate.touch()
         put("other", "bob", rules=denied)
@@ -252,11 +278,16 @@ def show_runs(handrail: Handrail) -> list[str]:
 async def wait_ready(*urls: str) -> httpx2.Response:
     """Wait until the gateways are ready. Returns what a client without a token gets."""
     async with httpx2.AsyncClient(timeout=60) as http:
+
+        async def is_ready(url: str) -> bool:
+            try:
+                return (await http.get(url.replace("/mcp", "/readyz"))).status_code == 200
+            except httpx2.ConnectError:  # it says where it will listen just before it does
+                return False
+
         with anyio.fail_after(60):
             for url in urls:
-                while (  # noqa: ASYNC110  another process says so
-                    await http.get(url.replace("/mcp", "/readyz"))
-                ).status_code != 200:
+                while not await is_ready(url):  # noqa: ASYNC110  another process says so
                     await anyio.sleep(0.05)
         return await http.post(urls[0])
 

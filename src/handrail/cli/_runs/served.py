@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from handrail.runs.audit import CallAudit
 from handrail.runs.statuses import Standing
 
 if TYPE_CHECKING:
-    from handrail.mcp import McpSource
+    from handrail.mcp import Configured, McpSource
     from handrail.mcp.gateway import CallMetrics, Upstreams
 
 FIRST_LIST_SECONDS = 5.0
@@ -44,6 +44,8 @@ class Served:
     first_use: bool = False
     """Whether a definition is approved when it is first seen."""
     telemetry: bool = False
+    _problems: set[str] = field(default_factory=set[str], init=False)
+    """What cannot be used in the files of servers, by the last reading that took effect."""
 
     @cached_property
     def saved(self) -> SavedRun:
@@ -61,13 +63,23 @@ class Served:
         app = self.kit.app
         is_chosen = app.settings.origins["tools"].level != "default"
         own = self.kit.tools if is_chosen else Toolset()
-        return Upstreams(self._sources(), own=own)
+        read = read_config(app, self.configs)
+        self._problems.update(read.problems)
+        return Upstreams(self._sources(read), own=own)
 
-    def _sources(self) -> list[McpSource]:
+    def _read_again(self) -> list[McpSource]:
+        """Return the servers in changed files. A new problem with them is an error."""
+        read = read_config(self.kit.app, self.configs)
+        if new := sorted({*read.problems} - self._problems):
+            raise Halt(new[0], code="config")
+        sources = self._sources(read)
+        self._problems.intersection_update(read.problems)
+        return sources
+
+    def _sources(self, read: Configured) -> list[McpSource]:
         from handrail.mcp import McpSource
 
-        app = self.kit.app
-        found = read_config(app, self.configs).servers.values()
+        app, found = self.kit.app, read.servers.values()
         if not found:
             raise Halt("there is no MCP server to serve", code="config", hint="check `--mcp`")
         pins = pins_of(app, first_use=self.first_use)
@@ -181,7 +193,7 @@ class Served:
             rules = self.kit.load_rules()
             file = self.principals_file
             users = self.principals if file is None else read_principals(file, self.kit)
-            sources = None if self.upstreams is None else self._sources()
+            sources = None if self.upstreams is None else self._read_again()
         except (Halt, HandrailError, OSError) as error:
             say(f"not reloaded, so everything stays as it was: {error}")
             return
