@@ -449,7 +449,7 @@ def test_any_text_can_be_written_to_any_stream(handrail: Handrail) -> None:
     ran = handrail.process("config", "show", "--system", "日本", env=env)
 
     assert (ran.exit, ran.err) == (0, "")
-    assert 'system             "\\u65e5\\u672c"\n' in ran.out
+    assert 'system              "\\u65e5\\u672c"\n' in ran.out
 
 
 def test_a_command_ends_when_it_is_told_to(handrail: Handrail) -> None:
@@ -539,17 +539,17 @@ def test_at_a_terminal_what_is_too_long_goes_on_below_itself(handrail: Handrail)
             [*BARE, "config", "show", "-C", str(handrail.workspace)], env
         ).splitlines()
 
-    assert shown("Be brief. " * 5, "45")[7:10] == [
-        'system             "Be brief. Be brief. Be',
-        "                   brief. Be brief. Be brief.",
-        '                   "',
+    assert shown("Be brief. " * 5, "46")[8:11] == [
+        'system              "Be brief. Be brief. Be',
+        "                    brief. Be brief. Be brief.",
+        '                    "',
     ]
-    assert shown("日本 " + "語" * 15, "45")[7:10] == [
-        'system             "日本',
-        "                   語語語語語語語語語語語語語",
-        '                   語語"',
+    assert shown("日本 " + "語" * 15, "46")[8:11] == [
+        'system              "日本',
+        "                    語語語語語語語語語語語語語",
+        '                    語語"',
     ]
-    assert shown("x" * 40, "29")[7] == f'system             "{"x" * 40}"'
+    assert shown("x" * 40, "30")[8] == f'system              "{"x" * 40}"'
 
 
 def test_settings_that_nobody_knows_are_said_or_refused(handrail: Handrail) -> None:
