@@ -483,7 +483,9 @@ def test_a_timeline_for_programs(handrail: Handrail, way: Way, schema: Schemas) 
             "text": "Not now.",
             "chars": 8,
             "principal": "",
-            "turn": 1, 'depth': 0, "moments": [
+            "turn": 1,
+            "depth": 0,
+            "moments": [
                 {
                     "what": "asked",
                     "word": "",
