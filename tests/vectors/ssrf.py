@@ -20,7 +20,7 @@ import httpcore2
 import httpx2
 import trustme
 
-from handrail import Ask, Call, Executor, FailureKind, Refused, Result, Tool, Toolset, tool
+from handrail import Call, Executor, FailureKind, Refused, Result, Tool, Toolset, tool
 from handrail.approvals import callback, render_request
 from handrail.net import Guard
 from handrail.permissions import Allow, Pending
@@ -150,7 +150,8 @@ def _asked(allowed: str, honest: str, *tricks: str) -> Check:
                 results = [
                     await executor.run(Call("web_fetch", {"url": one}, "1")) for one in tricks
                 ]
-                judged = [isinstance(decision(one), Ask) for one in tricks]
+                # it is asked about, or refused before anyone is asked
+                judged = [not isinstance(decision(one), Allow) for one in tricks]
                 free = isinstance(decision(honest), Allow)
             return free and all(judged) and all(map(refused, results)) and not looked
 
