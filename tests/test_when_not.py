@@ -123,13 +123,12 @@ def has_packages_for_python_only() -> bool:
 LACKS: dict[str, tuple[set[str], Callable[[], bool] | None]] = {
     "taint tracking": ({"taint", "tainted", "provenance"}, ignores_where_text_comes_from),
     "graph of phases": ({"graph", "node", "edge", "phase"}, None),
-    "second model as a reviewer": ({"reviewer", "critic"}, None),
     "check of declared effects": (set(), believes_a_declared_effect),
     "coding tools and sandbox on macOS and Windows": (set(), is_for_linux_only),
 }
 """For each feature, words that its names would have, and a program that shows its absence."""
 FITS_NOT: dict[str, tuple[set[str], Callable[[], bool] | None]] = {
-    "want to run code that you do not trust": (set(), runs_functions_in_this_process),
+    "want to run code you do not trust": (set(), runs_functions_in_this_process),
     "need workflows that survive a crash, without an agent in them": (
         {"workflow", "workflows"},
         starts_agents_only,

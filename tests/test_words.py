@@ -57,6 +57,7 @@ from handrail.permissions import (
     Matched,
     Origin,
     Pending,
+    Review,
     Undoable,
 )
 
@@ -102,6 +103,8 @@ VALUES = [
     Origin("no-env", "rules.toml", 3),
     Approvers((("leads",),), not_requester=True, count=2),
     events.Asked(1.0, PENDING),
+    Review("ask", "not sure", "small"),
+    events.Reviewed(1.0, PENDING.id, "c1", Review("ask", "not sure", "small")),
     events.Answered(1.0, PENDING.id, "c1", Edit({"a": 2})),
     events.Waiting(1.0, "c2", ("c1",)),
     events.Started(1.0, "c1", 1),

@@ -104,18 +104,22 @@ class Guarded:
     async def _ask(
         self, model: Model, request: Request, held: Reserved, estimate: Usage
     ) -> AsyncGenerator[StreamItem]:
-        received, known = Received(), NO_USAGE
+        received, known, is_settled = Received(), NO_USAGE, False
         try:
             async with aclosing(_items(model, request)) as items:
                 async for item in items:
                     received.see(item)
+                    if isinstance(item, Reply):  # its calls can ask models, too, before this ends
+                        await self._settle(model, held, received, received.usage(known, estimate))
+                        is_settled = True
                     yield item
         except ModelError as error:
             known = error.usage
             raise
         finally:
-            with anyio.CancelScope(shield=True):
-                await self._settle(model, held, received, received.usage(known, estimate))
+            if not is_settled:
+                with anyio.CancelScope(shield=True):
+                    await self._settle(model, held, received, received.usage(known, estimate))
 
     async def _settle(self, model: Model, held: Reserved, received: Received, used: Usage) -> None:
         names = (received.model,) if received.model else model_names(model)
