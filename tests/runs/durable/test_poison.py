@@ -89,7 +89,7 @@ async def test_a_run_that_ends_its_process_harms_no_other_run_for_long(
 async def test_a_bad_run_that_does_not_run_alone_harms_others(
     forks: Forks, tmp_path: Path, sqlite: str
 ) -> None:
-    ward = Ward(forks, tmp_path, sqlite, control="no suspects", pause=0.2)
+    ward = Ward(forks, tmp_path, sqlite, control="no suspects", pause=0.5)
     bad = await ward.fill()
 
     assert bad.status == "failed"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 
 class _Closable(Protocol):
@@ -20,6 +21,8 @@ class Connections(Generic[_C]):
     def __init__(self, connect: Callable[[], _C]) -> None:
         self._connect = connect
         self._idle: list[_C] = []
+        # keeps idle connections alive until it closes them, whatever refers to this object
+        weakref.finalize(self, _close_all, self._idle).atexit = False
 
     @contextmanager
     def lend(self) -> Generator[_C]:
@@ -40,9 +43,10 @@ class Connections(Generic[_C]):
 
     def close(self) -> None:
         """Close the idle connections."""
-        while self._idle:
-            with suppress(Exception):  # another thread has taken it, or it is broken
-                self._idle.pop().close()
+        _close_all(self._idle)
 
-    def __del__(self) -> None:
-        self.close()
+
+def _close_all(idle: list[Any]) -> None:
+    while idle:
+        with suppress(Exception):  # another thread has taken it, or it is broken
+            idle.pop().close()
