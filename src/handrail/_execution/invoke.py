@@ -237,8 +237,7 @@ class _Asker(NamedTuple):
 
     async def ask(self, name: str, args: Mapping[str, Json], /, *, now: bool) -> Json:
         """Ask the user to fill in a form: see ``Context.ask``."""
-        values: Json = await self.inner.ask(name, args, now=now)
-        return values
+        return await self.inner.ask(name, args, now=now)
 
     def find_asked(self, name: str, /) -> Mapping[str, Json] | None:
         """Return a question's arguments from before the tool began again."""
@@ -257,11 +256,9 @@ class _Asker(NamedTuple):
     @property
     def has_begun(self) -> bool:
         """Whether the tool has made calls before it began again."""
-        record = self.running.record
-        if record.answered is not None and record.answered[0].record:
-            return True
-        records = record.turn.options.records
-        return records is not None and records.has_begun(self.running.checked.key)
+        answered, records = self.running.record.answered, self.running.checked.turn.options.records
+        was_asked = answered is not None and bool(answered[0].record)
+        return was_asked or (records is not None and records.has_begun(self.running.checked.key))
 
 
 _IN_LOOP = "This blocks, and is in an event loop. Write `await context.may(...)` instead."
