@@ -17,6 +17,7 @@ from handrail._turn.record import EMPTY, Record
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer
 from handrail._values.call import Call
+from handrail._values.content import Json
 from handrail._values.errors import Suspended, Unknown
 from handrail._values.pending import Pending
 from handrail._values.result import Result, read_result, write_result
@@ -79,7 +80,7 @@ class InnerCalls:
             raise Suspended("A call inside it waits for an answer.")
         return results
 
-    async def ask(self, name: str, args: Mapping[str, Any], *, now: bool) -> Any:
+    async def ask(self, name: str, args: Mapping[str, Any], *, now: bool) -> Json:
         """Ask the user to fill in a form: see ``Context.ask``."""
         from handrail._definition.form import FILL_IN, form_tool, read_values  # loads pydantic
 
