@@ -65,7 +65,11 @@ _ABSENCE = re.compile(
 )
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = pytest.mark.filterwarnings(
+    "error",
+    # left to the collector by tests before: see pyproject.toml
+    "ignore:Exception ignored in. <function BaseConnection.__del__:pytest.PytestUnraisableExceptionWarning",
+)
 
 
 class Block(NamedTuple):

