@@ -80,8 +80,8 @@ class ExecutorTool(BaseTool):
         if found := find_reply(messages, call):
             call = read_call(found[0], found[1], self.own_name, call.id)
         settings = ensure_config(config)
-        told = {"deps": runtime and runtime.context, "said": find_said(messages)}
-        given = self.facts.read(settings, **told)
+        deps = runtime and runtime.context
+        given = self.facts.read(settings, deps=deps, said=find_said(messages))
         run = await start_run(settings, call, self)
         message = await run.tell(self._run_call(call, settings, given, find_stop(messages)))
         return message if is_call else message.content

@@ -22,7 +22,7 @@ from handrail.runs import RunStore
 from handrail.runs.durable import DurableRuns
 from handrail.web._answers import Inbox, describe_request, describe_waiting
 from handrail.web._files import KINDS, MAX_BYTES, KeptFile, find_file, keep_file
-from handrail.web._guard import Doorkeeper, Refusal, bad, read_bytes, read_json
+from handrail.web._guard import Refusal, RequestGuard, bad, read_bytes, read_json
 from handrail.web._process import ProcessChats
 from handrail.web._protocols.asked import ChatRequest, read_answer, read_chat
 from handrail.web._protocols.own_events import Encoder, OwnEvents
@@ -97,7 +97,7 @@ class ChatApp:
         self._details = details
         self._wait = wait
         self._streams = 0
-        self._router = Router(self._routes(Doorkeeper(identify, origins)))
+        self._router = Router(self._routes(RequestGuard(identify, origins)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -115,9 +115,9 @@ class ChatApp:
             await self._conversations.prepare()
             self._is_open = True
 
-    def _routes(self, door: Doorkeeper) -> list[Route]:
+    def _routes(self, guard: RequestGuard) -> list[Route]:
         def route(path: str, handler: Any, *methods: str) -> Route:
-            return Route(path, door.guard(handler), methods=methods or ["GET"])
+            return Route(path, guard.protect(handler), methods=methods or ["GET"])
 
         return [
             route("/chat", self._chat, "POST"),

@@ -47,7 +47,7 @@ def bad(text: str) -> Refusal:
 Handler = Callable[[Request, Visitor], Awaitable[Response]]
 
 
-class Doorkeeper:
+class RequestGuard:
     """Checks each request, then calls its handler.
 
     Args:
@@ -59,7 +59,7 @@ class Doorkeeper:
         self._identify = identify
         self._origins = frozenset(map(_check_origin, origins))
 
-    def guard(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def protect(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         """Return an endpoint behind all checks."""
 
         async def answer(request: Request) -> Response:

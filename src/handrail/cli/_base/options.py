@@ -26,7 +26,7 @@ class _Count(click.ParamType[int]):
         return count
 
 
-class _Seconds(click.ParamType[float]):
+class _PositiveNumber(click.ParamType[float]):
     """A finite number greater than 0."""
 
     name = "number"
@@ -36,12 +36,12 @@ class _Seconds(click.ParamType[float]):
     ) -> float:
         """Return the number."""
         try:
-            seconds = float(value)
+            number = float(value)
         except ValueError:
-            seconds = 0.0
-        if not (seconds > 0 and math.isfinite(seconds)):
+            number = 0.0
+        if not (number > 0 and math.isfinite(number)):
             self.fail(f"must be a number greater than 0, got {value!r}", param, ctx)
-        return seconds
+        return number
 
 
 class _Variable(click.ParamType[str]):
@@ -179,19 +179,19 @@ MAX_TOTAL_TOKENS = _setting(
 )
 MAX_SECONDS = _setting(
     "--max-seconds",
-    type=_Seconds(),
+    type=_PositiveNumber(),
     metavar="N",
     help="Stop a run after N seconds (default: no limit).",
 )
 MAX_COST_PER_DAY = _setting(
     "--max-cost-per-day",
-    type=_Seconds(),
+    type=_PositiveNumber(),
     metavar="N",
     help="Stop runs once all runs of this user have cost N dollars today (default: no limit).",
 )
 MAX_COST_PER_MONTH = _setting(
     "--max-cost-per-month",
-    type=_Seconds(),
+    type=_PositiveNumber(),
     metavar="N",
     help="The same for the current month (default: no limit).",
 )

@@ -59,7 +59,7 @@ class RunningTask:
 
     def describe(self) -> dict[str, Any]:
         """Return how it is, in the protocol's form."""
-        told = {
+        state = {
             "taskId": self.id,
             "status": self.status,
             "createdAt": self.began.isoformat(),
@@ -67,16 +67,16 @@ class RunningTask:
             "ttlMs": None,
             "pollIntervalMs": int(POLL_SECONDS * 1000),
         }
-        return {**told, "statusMessage": self.message} if self.message else told
+        return {**state, "statusMessage": self.message} if self.message else state
 
     def describe_whole(self) -> dict[str, Any]:
         """Return how it is, with its result, its questions or its error."""
-        told, outcome = self.describe(), self.outcome
+        state, outcome = self.describe(), self.outcome
         if self.status == "completed" and outcome is not None:
-            return {**told, "result": _dump(outcome)}
+            return {**state, "result": _dump(outcome)}
         if self.status == "input_required" and outcome is not None:
-            return {**told, "inputRequests": _dump(outcome)["inputRequests"]}
-        return {**told, "error": _dump(self.error)} if self.error is not None else told
+            return {**state, "inputRequests": _dump(outcome)["inputRequests"]}
+        return {**state, "error": _dump(self.error)} if self.error is not None else state
 
     def report(self, message: str) -> None:
         """Note what the call reports."""
