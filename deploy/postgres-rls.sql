@@ -42,7 +42,7 @@ BEGIN
                 THEN 'runs_reader_sees(run)'
             WHEN c.relname = 'handrail_schema' THEN 'true'
             WHEN c.relname IN ('handrail_approval', 'handrail_budget', 'handrail_budget_part', 'handrail_file',
-                'handrail_reservation', 'handrail_worker') THEN 'false' END AS condition
+                'handrail_rate', 'handrail_remembered', 'handrail_reservation', 'handrail_worker') THEN 'false' END AS condition
         FROM pg_class c
         WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
             AND c.relname LIKE 'handrail\_%'

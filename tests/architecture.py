@@ -62,7 +62,7 @@ EDGES: Mapping[str, set[str]] = {
     "providers": set(),
     "runs": {"agent", "approvals", "models", "telemetry"},
     "sandbox": {"net"},
-    "shared": {"agent", "models", "runs"},
+    "shared": {"agent", "approvals", "models", "policy", "runs"},
     "telemetry": {"agent", "models"},
     "testing": {"models"},
     "tools": {"net", "sandbox"},

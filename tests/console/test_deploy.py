@@ -1,4 +1,4 @@
-"""The files in deploy/console: they can be read, and only the proxy reaches the console."""
+"""The files of the console in deploy/: they can be read, and only the proxy reaches the console."""
 
 from __future__ import annotations
 
@@ -41,20 +41,24 @@ def test_the_settings_are_those_of_a_console_behind_a_socket(
     assert proxy.count("{") == proxy.count("}")
 
 
-def test_only_the_proxy_is_open_to_others() -> None:
-    services: dict[str, Any] = yaml.safe_load(read("compose.yaml"))["services"]
+def test_only_the_proxy_shares_the_socket_with_the_console() -> None:
+    text = (FOLDER.parent / "compose.yaml").read_text(encoding="utf-8")
+    services: dict[str, Any] = yaml.safe_load(text)["services"]
+    own = {name: one for name, one in services.items() if one.get("profiles") == ["console"]}
 
-    assert {name: one.get("ports") for name, one in services.items()} == {
+    assert {name: one.get("ports") for name, one in own.items()} == {
         "console": None,
         "sign-in": None,
         "proxy": ["443:443"],
     }
-    assert f"--socket {SOCKET}" in services["console"]["command"][-1]
-    for name in ("console", "proxy"):
-        assert "socket:/run/handrail" in services[name]["volumes"]
-    mounted = [one for service in services.values() for one in service.get("volumes", ())]
-    local = {one.split(":")[0] for one in mounted if one.startswith("./")} - {"./tls"}
-    assert [one for one in local if not (FOLDER / one).exists()] == []
+    sharing = [
+        name for name, one in services.items() if "socket:/run/handrail" in one.get("volumes", ())
+    ]
+    assert sharing == ["console", "proxy"]
+    assert f"--socket {SOCKET} " in (FOLDER.parent / "start").read_text(encoding="utf-8")
+    mounted = [one for service in own.values() for one in service.get("volumes", ())]
+    local = {one.split(":")[0] for one in mounted if one.startswith("./")} - {"./console/tls"}
+    assert [one for one in local if not (FOLDER.parent / one).exists()] == []
 
 
 def test_the_unit_starts_the_console_on_the_same_socket() -> None:

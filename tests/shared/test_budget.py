@@ -25,6 +25,7 @@ from handrail.messages import (
     ToolResults,
     Usage,
 )
+from handrail.programs import program_tool
 from handrail.runs.durable import DurableRuns
 from handrail.shared import Budget
 from handrail.web import ChatApp, Visitor
@@ -234,6 +235,36 @@ async def test_a_sub_agent_spends_its_callers_budget(tmp_path: Path) -> None:
 
     assert (done.stop_detail, done.limit) == (REFUSED.replace("2.5", "2"), "budget")
     assert await spent_of(budget) == {"ada": 2}
+
+
+async def test_a_budget_of_calls_counts_those_of_sub_agents_and_programs(tmp_path: Path) -> None:
+    async def inner(request: Request) -> Reply:
+        """Gives the task to the next one, or runs a program."""
+        if isinstance(request.messages[-1], ToolResults):
+            return Reply((Text(request.messages[-1].results[0].text),))
+        name, args = "run_program", {"code": "[await look() for _ in range(3)]"}
+        if request.tools.find("help") is not None:
+            name, args = "help", {"task": "look"}
+        return Reply((Call(name, args, "c1"),), "calls")
+
+    async def run(most: int, **options: Any) -> tuple[str, dict[str, Any]]:
+        budget = make(tmp_path, most, unit="calls", name=f"calls_{most}", **options)
+        lowest = Agent(inner, [look, program_tool([look])]).as_tool("help", "Helps.", effect=READ)
+        middle = Agent(inner, [lowest], budget=budget).as_tool("help", "Helps.", effect=READ)
+        done = await Agent(inner, [middle], budget=budget).run("look", principal="ada")
+        [use] = await budget.read_uses()
+        return f"{done.output}", dict(use.parts)
+
+    used = f"The budget of 5 calls per principal and day is used up until {UNTIL}."
+    assert await run(9) == (
+        '["seen", "seen", "seen"]',
+        {"help": 2, "look": 3, "run_program": 1},
+    )
+    said, parts = await run(5, at_limit="ask")
+    assert (f"Not run. {used} {FINISH}" in said, parts) == (
+        True,
+        {"help": 2, "look": 2, "run_program": 1},
+    )
 
 
 async def test_a_request_waits_for_the_one_under_way(tmp_path: Path) -> None:

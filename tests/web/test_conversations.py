@@ -178,7 +178,7 @@ async def record(store: Conversations, principal: str) -> None:
     """A conversation, a file, and a run that was recorded in this process."""
     head = await store.create(principal, "k")
     await store.append(head, SAID)
-    await keep_file(store.store, principal, KeptFile("a.txt", "text/plain", b"a"))
+    await keep_file(store.store, principal, KeptFile("a.txt", "text/plain", b"a"), most=100)
     run = RunRecord(store.store, f"{principal}1")
     await anyio.to_thread.run_sync(run.keep, RunState(messages=SAID, run_id=f"{principal}1"))
     await anyio.to_thread.run_sync(partial(run.set_status, status="done", principal=principal))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+import anyio
+from anyio import to_thread
+
 from handrail._definition.repairs import OMITTED
 from handrail._execution.output import truncate
 from handrail._execution.running import RunningCall
@@ -23,8 +26,25 @@ MAX_WHOLE_CHARS = 1_000_000
 _TOO_LONG = "The call ran, but its result has {:,} characters. Code can read {:,}: ask for less."
 
 
-def fit_result(
+async def fit_in_thread(
     running: RunningCall, result: Result, limits: LongResults, listeners: Listeners
+) -> Result:
+    """Return a result as ``fit_result`` does. A store of your own may block: it has a thread."""
+    stored, most = None, running.checked.spec.max_chars or limits.max_result_chars
+    record = running.record
+    if len(result.text) > most and not record.turn.options.whole:
+        with anyio.CancelScope(shield=True):  # the call has run
+            stored = await to_thread.run_sync(_store, running, result)
+    return fit_result(running, result, limits, listeners, stored=stored)
+
+
+def fit_result(
+    running: RunningCall,
+    result: Result,
+    limits: LongResults,
+    listeners: Listeners,
+    *,
+    stored: int | None = None,
 ) -> Result:
     """Return a result truncated if it is too long, with notes on its call."""
     if running.record.turn.options.whole:
@@ -33,7 +53,7 @@ def fit_result(
     spec = checked.spec
     most = spec.max_chars or limits.max_result_chars
     if len(result.text) > most:
-        stored = _store(running, result) if running.record.view.reader_name else 0
+        stored = _store(running, result) if stored is None else stored
         listeners.emit(running.record, Stored, result.call_id, stored)
         result = _cut(result, most, running.record.view, stored)
     if result.parts:
@@ -54,7 +74,9 @@ def _check_whole(result: Result) -> Result:
 
 
 def _store(running: RunningCall, result: Result) -> int:
-    """Store an overlong result, and return how many characters were stored."""
+    """Store an overlong result if it can be read, and return how many characters were stored."""
+    if not running.record.view.reader_name:
+        return 0
     try:
         return running.record.view.keep(result, running.record.turn.principal)
     except Exception:

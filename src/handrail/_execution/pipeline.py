@@ -18,7 +18,7 @@ import anyio
 from handrail._execution.check import check, find_meant
 from handrail._execution.hooks import Hooks
 from handrail._execution.invoke import invoke, result_of_stop
-from handrail._execution.long_results import fit_result
+from handrail._execution.long_results import fit_in_thread, fit_result
 from handrail._execution.ordering import Ordering
 from handrail._execution.questions import Questions
 from handrail._execution.restarts import Restarts
@@ -167,7 +167,7 @@ class Pipeline:
         ):
             self.look_up(record)
         if record.running is not None:
-            known = fit_result(record.running, known, self.long_results, self.listeners)
+            known = await fit_in_thread(record.running, known, self.long_results, self.listeners)
         await self.questions.end(record, known)
         return await self.finish(record, known)
 
@@ -265,7 +265,11 @@ class Pipeline:
             if record.answered is not None and result is not None:
                 await self.questions.end(record, result)
         assert result is not None  # noqa: S101  an error would have been raised
-        shown = fit_result(running, result, self.long_results, self.listeners)
+        shown = (
+            fit_result(running, result, self.long_results, self.listeners)
+            if self.long_results.store is None
+            else await fit_in_thread(running, result, self.long_results, self.listeners)
+        )
         if self.hooks.after or shown.found:
             shown = await self.hooks.run_after(record, shown)
         if self.listeners.feeds:

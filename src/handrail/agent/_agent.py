@@ -48,7 +48,12 @@ from handrail.agent._loop.budgets import (
 from handrail.agent._loop.events import OnEvent
 from handrail.agent._loop.limits import Limits
 from handrail.agent._loop.live_runs import LiveRun
-from handrail.agent._loop.recorder import Recorder, record_replies, turn_options
+from handrail.agent._loop.recorder import (
+    Recorder,
+    record_replies,
+    recorded_checks,
+    turn_options,
+)
 from handrail.agent._loop.settings import (
     NO_ANSWERS,
     AroundRun,
@@ -64,8 +69,7 @@ from handrail.agent._loop.settings import (
 from handrail.agent._loop.spending import check_price
 from handrail.agent._loop.typed_answer import FinalAnswer, read_answer
 from handrail.agent._run import Run
-from handrail.agent._subagent import NO_TIMEOUT, lend_credentials, run_inside
-from handrail.approvals import defer
+from handrail.agent._subagent import NO_TIMEOUT, budgets_above, lend_credentials, run_inside
 from handrail.messages import Content, Message, Model, model_names
 from handrail.permissions import Answer, Approver, FindCredential, Policy, check_answers
 
@@ -207,11 +211,7 @@ class Agent(Generic[T]):
                     "This Executor does not record its calls. Pass the tools to the Agent instead."
                 )
             return self._make_run(state, self._tools, options, recorder=recorder)
-        approvals: Approvals = self._checks["approvals"]
-        approver = approvals.approver or defer
-        kept = replace(approvals, approver=approver, ledger=recorder.ledger)
-        hooks = (*self._checks["hooks"], recorder.hook)
-        checks: dict[str, Any] = {**self._checks, "approvals": kept, "hooks": hooks}
+        checks = recorded_checks(self._checks, recorder, state)
         return self._make_run(state, Executor(self._tools, **checks), options, recorder=recorder)
 
     def make_executor(self, hook: Hook) -> Executor:
@@ -271,10 +271,13 @@ class Agent(Generic[T]):
         if settings.compaction is not None:
             EarlierResults(()).add_to(tools)
 
-    def _executor(self) -> Executor:
+    def _executor(self, above: Sequence[RunBudget] = ()) -> Executor:
+        """Return an executor for a run. ``above`` are the budgets of the run it works for."""
         if isinstance(self._tools, Executor):
             return self._tools
-        return Executor(self._tools, **self._checks)
+        more = [hook for one in above if one not in self._budgets for hook in one.hooks]
+        hooks = (*self._checks["hooks"], *more)
+        return Executor(self._tools, **{**self._checks, "hooks": hooks})
 
     def _make_run(  # noqa: PLR0913  each is an option with a default
         self,
@@ -351,7 +354,7 @@ class Agent(Generic[T]):
                 task: The task, with all necessary context. Nothing else is passed on.
                 context: The context of the call.
             """
-            executor = self._executor()
+            executor = self._executor(budgets_above(context))
 
             def make_run(state: RunState, given: Any, parent: LiveRun | None) -> Run[T]:
                 options: RunArgs = given

@@ -10,6 +10,7 @@ from handrail import Allow, Context, Executor, ToolFailed, Transient
 from handrail.agent._event_stream import EventStream
 from handrail.agent._history.codec import dump_state, load_state
 from handrail.agent._history.state import RunState
+from handrail.agent._loop.budgets import RunBudget
 from handrail.agent._loop.events import InnerEvent, OnEvent
 from handrail.agent._loop.live_runs import LiveRun, find_run
 from handrail.agent._loop.settings import RunResult
@@ -59,6 +60,12 @@ async def run_inside(
         waiting = [result.pending for result in left.waiting if result.pending is not None]
         context.suspend(*waiting, record=record, approved=approved)
     return result
+
+
+def budgets_above(context: Context[Any]) -> tuple[RunBudget, ...]:
+    """Return the budgets of the run a sub-agent works for, and of those above it."""
+    parent = find_run(context.run_id)
+    return () if parent is None else tuple(dict.fromkeys(parent.budgets))
 
 
 def lend_credentials(caller: Context[Any] | None) -> FindCredential | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
+from typing import Protocol
 
 from handrail import CheckedCall, FailureKind, Hook, Result
 from handrail.hooks._shared import Clock, plural, quote_name, refuse, tenths
@@ -14,20 +15,36 @@ _MAX_TOOLS = 1000
 """Tools to remember. Beyond this, those without recent calls are dropped."""
 
 
+class Rates(Protocol):
+    """Counts calls for several processes."""
+
+    def check(self, most: int, /) -> None:
+        """Raise ValueError for a limit too large to count."""
+        ...
+
+    async def take(self, call: CheckedCall, most: int, seconds: float, /) -> float | None:
+        """Count a call. Returns None, or the seconds until it would be accepted."""
+        ...
+
+
 def rate_limit(
     calls: int,
     *,
     seconds: float = 1.0,
     per_tool: Mapping[str, int] = MappingProxyType({}),
     clock: Clock = time.monotonic,
+    rates: Rates | None = None,
 ) -> Hook:
     """Allow ``calls`` calls to each tool in any period of ``seconds``. Rejects others, never waits.
 
     ``per_tool`` has other limits for some tools. A rejected call is not counted, nor is one failing
-    the check.
+    the check. With ``rates``, such as ``handrail.shared.SharedRates``, several processes share the
+    limits.
     """
     if min(calls, *per_tool.values(), seconds) <= 0:
         raise ValueError("rate_limit: calls, per_tool and seconds must be greater than 0.")
+    if rates is not None:
+        return Hook(before=_before_shared(rates, calls, per_tool, seconds))
     lately: dict[str, deque[float]] = {}
 
     def before(call: CheckedCall) -> CheckedCall | Result:
@@ -43,6 +60,19 @@ def rate_limit(
         return call
 
     return Hook(before=before)
+
+
+def _before_shared(
+    rates: Rates, calls: int, per_tool: Mapping[str, int], seconds: float
+) -> Callable[[CheckedCall], Awaitable[CheckedCall | Result]]:
+    rates.check(max(calls, *per_tool.values(), calls))
+
+    async def before(call: CheckedCall) -> CheckedCall | Result:
+        most = per_tool.get(call.name, calls)
+        wait = await rates.take(call, most, seconds)
+        return call if wait is None else _refusal(call, most, seconds, wait)
+
+    return before
 
 
 def _refusal(call: CheckedCall, most: int, seconds: float, wait: float) -> Result:

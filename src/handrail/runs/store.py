@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # listing runs needs none
     from handrail.runs._live.watching import Watching
     from handrail.runs._reading.budgets import BudgetUse
     from handrail.runs._reading.records import Records
+    from handrail.runs._store.results import StoredResults
     from handrail.runs.answers import AnswerOutcome, Claimant
 
 _BEFORE_ALL = -(2**31)
@@ -295,6 +296,16 @@ class RunStore:
 
         self.create()
         return StoredLedger(self.database)
+
+    def results(self, run: str) -> StoredResults:
+        """Return a store for a run's long results, in any process: ``LongResults(store=...)``.
+
+        The run must be recorded here. Durable runs do this themselves.
+        """
+        from handrail.runs._store.results import StoredResults
+
+        self.create()
+        return StoredResults(self.database, run)
 
     def hold(self, run: str) -> AbstractContextManager[None]:
         """Hold a run for this process. The end of the process releases it too.

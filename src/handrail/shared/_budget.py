@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from anyio import to_thread
 
@@ -27,6 +26,7 @@ from handrail.shared._estimates import (
     find_price,
 )
 from handrail.shared._guarded import Guarded, Terms
+from handrail.shared._holders import Per, check_per, digest, find_holder
 from handrail.shared._windows import (
     Window,
     check_window,
@@ -35,8 +35,6 @@ from handrail.shared._windows import (
     find_period,
 )
 
-Per: TypeAlias = Literal["principal", "tenant"] | Callable[[Spender], str | None]
-"""For whom a budget is counted. A function returns None for a spender without a limit."""
 Amount: TypeAlias = Decimal | float
 _WAIT_SECONDS = 30.0
 _NAME = re.compile("[a-z0-9_]{1,50}")
@@ -159,28 +157,23 @@ class Budget:
         return f"${amount}" if self._prices is None else amount
 
     def _find_account(self, spender: Spender) -> Account | None:
-        if callable(self._per):
-            holder = self._per(spender)
-        elif self._per == "principal":
-            holder = spender.principal or ""
-        else:
-            holder = str(spender.metadata.get("tenant", ""))
+        holder = find_holder(self._per, spender)
         if holder is None:
             return None
         limit = self._limit(spender) if callable(self._limit) else self._limit
         period = find_period(self._window, self._clock())
         most = as_stored(self._unit, limit)
-        return Account(self.name, _as_key(holder), *period, self._unit, most)
+        return Account(self.name, holder, *period, self._unit, most)
 
     async def _count_call(self, call: CheckedCall) -> CheckedCall | Result:
         spender = Spender(call.turn.principal, call.turn.metadata, call.turn.run_id)
         account = self._find_account(spender)
         if account is None or call.name == self._terms.raise_name:
             return call
-        if await self._accounts.count(account, _digest(self.name, call.key), call.name):
+        if await self._accounts.count(account, digest(self.name, call.key), call.name):
             return call
         advice = "Finish with what you have."
-        if self._terms.raise_name:
+        if call.turn.tools.find(self._terms.raise_name) is not None:  # a sub-agent has others
             advice = f"To ask for more, call {self._terms.raise_name}."
         standing = await self._accounts.read(account)
         message = f"Not run. {self.describe(account, standing.most)} {advice}"
@@ -197,7 +190,7 @@ class Budget:
             spender = Spender(context.principal, context.metadata, context.run_id)
             account = self.find_account(spender)
             stored = as_stored(self._unit, amount)
-            id_ = _digest(self.name, context.idempotency_key)
+            id_ = digest(self.name, context.idempotency_key)
             await self._accounts.increase(account, stored, id_)
             return f"The budget was raised by {self._describe_amount(stored)}. Continue."
 
@@ -220,8 +213,7 @@ class Budget:
 def _check_options(limit: object, unit: object, per: object) -> None:
     if unit not in ("cost", "tokens", "calls"):
         raise ValueError(f"Budget(unit={unit!r}): pass 'cost', 'tokens' or 'calls'.")
-    if per not in ("principal", "tenant") and not callable(per):
-        raise ValueError(f"Budget(per={per!r}): pass 'principal', 'tenant' or a function.")
+    check_per("Budget", per)
     is_valid = callable(limit)
     if isinstance(limit, int | float | Decimal) and not isinstance(limit, bool):
         is_valid = Decimal(str(limit)).is_finite() and limit >= 0
@@ -233,15 +225,3 @@ def _make_name(unit: BudgetUnit, per: Per, window: Window) -> str:
     whose = per if isinstance(per, str) else per.__name__
     text = f"{unit}_{whose}_{describe_window(window)}".lower()
     return re.sub("[^a-z0-9]+", "_", text).strip("_")[:50]
-
-
-def _as_key(holder: str) -> str:
-    """Return a text every database can store."""
-    return holder if holder.isprintable() and len(holder) <= _MAX_CHARS else _digest(holder)
-
-
-_MAX_CHARS = 200
-
-
-def _digest(*texts: str) -> str:
-    return hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from anyio import to_thread
 
 from handrail import Result
-from handrail.approvals import read_form
+from handrail.approvals import Proposal, Remembers, read_form
 from handrail.permissions import Answer, Edit, Pending
 from handrail.runs import AnswerOutcome, Claimant, RunStore, request_digest
 from handrail.web._guard import bad
@@ -19,13 +19,23 @@ from handrail.web._visitor import Visitor
 
 _MAX_REQUESTS = 1_000
 _LOOK_SECONDS = 0.05
+_LAYOUT = str.maketrans("", "", "\n\t")
+"""Characters of a rule's layout."""
 
 
 class Inbox:
     """Open requests, each only for those who may answer it."""
 
-    def __init__(self, store: RunStore) -> None:
+    def __init__(self, store: RunStore, remember: Remembers | None) -> None:
         self._store = store
+        self._remember = remember
+
+    async def list_offers(self, pending: Pending) -> tuple[Proposal, ...]:
+        """Return the rules that can be remembered with an approval."""
+        if self._remember is None or pending.once:
+            return ()
+        found = await to_thread.run_sync(self._remember.propose, pending)
+        return tuple([one for one in found if one.rule.translate(_LAYOUT).isprintable()])
 
     async def list(self, visitor: Visitor) -> tuple[Pending, ...]:
         """Return the requests a visitor may answer, the most urgent first."""
@@ -74,7 +84,14 @@ class Inbox:
         if isinstance(answer, Result):
             answer = Result(found[1].call.id, answer.text)
         who = Claimant(visitor.principal, visitor.groups, "web", given.seen)
-        return await self._store.answer(pending_id, answer, by=who)
+        offers = () if given.remember is None else await self.list_offers(found[1])
+        if given.remember is not None and given.remember not in range(len(offers)):
+            raise bad("`remember` is the place of an offered rule.")
+        outcome = await self._store.answer(pending_id, answer, by=who)
+        if outcome.status == "used" and given.remember is not None:
+            store = cast("Remembers", self._remember).store
+            await to_thread.run_sync(store, offers[given.remember])
+        return outcome
 
     def _find(self, pending_id: str) -> tuple[str, Pending] | None:
         sql = "SELECT run, pending FROM handrail_question WHERE id = :id"

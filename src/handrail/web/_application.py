@@ -16,13 +16,15 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from handrail.agent import Agent
+from handrail.approvals import Remembers
 from handrail.messages import Prompt
 from handrail.permissions import Pending
 from handrail.runs import RunStore
 from handrail.runs.durable import DurableRuns
 from handrail.web._answers import Inbox, describe_request, describe_waiting
-from handrail.web._files import KINDS, MAX_BYTES, KeptFile, find_file, keep_file
-from handrail.web._guard import Refusal, RequestGuard, bad, read_bytes, read_json
+from handrail.web._files import Files, find_file
+from handrail.web._guard import Refusal, RequestGuard, bad, read_json
+from handrail.web._health import Health
 from handrail.web._process import ProcessChats
 from handrail.web._protocols.asked import ChatRequest, read_answer, read_chat
 from handrail.web._protocols.own_events import Encoder, OwnEvents
@@ -64,6 +66,8 @@ class ChatApp:
         details: Whether pages see arguments and results of calls.
         wait: Seconds a message waits for the one before in its conversation. Then it gets 409.
         linger: Seconds an agent's run continues when no one watches it. Durable runs continue.
+        max_stored_bytes: How many bytes of files one principal may keep.
+        remember: Offers rules to remember in the inbox: see ``handrail.shared.SharedApprovals``.
     """
 
     def __init__(  # noqa: PLR0913  each is an option with a default
@@ -78,6 +82,8 @@ class ChatApp:
         details: bool = False,
         wait: float = 0.0,
         linger: float = 10.0,
+        max_stored_bytes: int = 100 * 1024 * 1024,
+        remember: Remembers | None = None,
     ) -> None:
         durable = None if isinstance(serves, Agent) else serves
         _check_options(durable, agent, has_deps=deps is not None, has_database=bool(database))
@@ -93,32 +99,39 @@ class ChatApp:
         self._durable = durable
         self._opening = anyio.Lock()
         self._is_open = False
-        self._inbox = Inbox(self._store)
+        self._inbox = Inbox(self._store, remember)
         self._details = details
         self._wait = wait
         self._streams = 0
-        self._router = Router(self._routes(RequestGuard(identify, origins)))
+        self._router = Router(
+            self._routes(RequestGuard(identify, origins, self._open), max_stored_bytes)
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if not self._is_open and scope["type"] == "http":
-            await self._open()
         await self._router(scope, receive, send)
 
     async def _open(self) -> None:
         """Open the database: a mounted application gets no start event."""
+        if self._is_open:
+            return
         async with self._opening:
-            if self._is_open:
+            if self._is_open:  # since this request has waited
                 return
             if self._durable is not None:
                 await self._durable.__aenter__()
             await self._conversations.prepare()
             self._is_open = True
 
-    def _routes(self, guard: RequestGuard) -> list[Route]:
+    async def _ping(self) -> None:
+        await self._open()
+        await self._store.database.read("SELECT 1")
+
+    def _routes(self, guard: RequestGuard, most: int) -> list[Route]:
         def route(path: str, handler: Any, *methods: str) -> Route:
             return Route(path, guard.protect(handler), methods=methods or ["GET"])
 
+        files, health = Files(self._store, most), Health(self._ping)
         return [
             route("/chat", self._chat, "POST"),
             route("/ag-ui", self._chat_ag_ui, "POST"),
@@ -131,8 +144,11 @@ class ChatApp:
             route("/conversations/{id}/cancel", self._cancel, "POST"),
             route("/inbox", self._show_inbox),
             route("/inbox/{id}", self._answer, "POST"),
-            route("/files", self._keep_file, "POST"),
-            route("/files/{id}", self._send_file),
+            route("/files", files.keep, "POST"),
+            route("/files/{id}", files.send),
+            route("/files/{id}", files.delete, "DELETE"),
+            Route("/healthz", health.show_alive),
+            Route("/readyz", health.show_ready),
         ]
 
     # messages
@@ -323,8 +339,12 @@ class ChatApp:
     # approvals
 
     async def _show_inbox(self, _request: Request, visitor: Visitor) -> Response:
-        several = await self._inbox.list(visitor)
-        return JSONResponse({"requests": list(map(describe_request, several))})
+        described = [
+            {**describe_request(one), "remember": [rule.rule for rule in offers]}
+            for one in await self._inbox.list(visitor)
+            for offers in [await self._inbox.list_offers(one)]
+        ]
+        return JSONResponse({"requests": described})
 
     async def _answer(self, request: Request, visitor: Visitor) -> Response:
         given = read_answer(await read_json(request, most=MAX_CHAT_BYTES))
@@ -333,22 +353,6 @@ class ChatApp:
             await self._serving.resume(outcome.run)
         status = HTTPStatus.OK if outcome.used else HTTPStatus.CONFLICT
         return JSONResponse({"status": outcome.status, "text": outcome.text}, status)
-
-    # files
-
-    async def _keep_file(self, request: Request, visitor: Visitor) -> Response:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in KINDS:
-            raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Send {', '.join(sorted(KINDS))}.")
-        data = await read_bytes(request, most=MAX_BYTES)
-        name = request.query_params.get("name", "file")
-        kept = KeptFile(name if name.isprintable() else "file", kind, data)
-        id_ = await keep_file(self._store, visitor.principal, kept)
-        return JSONResponse({"id": id_}, HTTPStatus.CREATED)
-
-    async def _send_file(self, request: Request, visitor: Visitor) -> Response:
-        found = await find_file(self._store, visitor.principal, request.path_params["id"])
-        return Response(found.data, media_type=found.kind, headers=found.headers)
 
 
 def _check_options(

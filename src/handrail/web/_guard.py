@@ -53,10 +53,14 @@ class RequestGuard:
     Args:
         identify: Finds the visitor.
         origins: The origins whose pages may write, such as ``https://shop.example``.
+        prepare: Opens the database for the first request.
     """
 
-    def __init__(self, identify: Identify, origins: Collection[str]) -> None:
+    def __init__(
+        self, identify: Identify, origins: Collection[str], prepare: Callable[[], Awaitable[None]]
+    ) -> None:
         self._identify = identify
+        self._prepare = prepare
         self._origins = frozenset(map(_check_origin, origins))
 
     def protect(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
@@ -65,7 +69,9 @@ class RequestGuard:
         async def answer(request: Request) -> Response:
             try:
                 self._check_source(request)
-                response = await handler(request, await self._find_visitor(request))
+                visitor = await self._find_visitor(request)
+                await self._prepare()
+                response = await handler(request, visitor)
             except Refusal as refusal:
                 response = _refuse(refusal.status, str(refusal))
             except ConversationBusy as busy:

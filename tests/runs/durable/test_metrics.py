@@ -154,7 +154,7 @@ async def test_a_monitoring_system_can_ask_a_worker(database: str) -> None:
 def test_alarms_and_the_rule_for_scaling_use_these_numbers() -> None:
     used = {
         name
-        for file in ("prometheus-alarms.yaml", "keda.yaml")
+        for file in ("prometheus-alarms.yaml", "kubernetes/keda.yaml")
         for name in re.findall(r"handrail_\w+", str(yaml.safe_load(read_deploy(file))))
     }
     known = set(re.findall(r"# TYPE (\w+)", WORKER + WAITING))

@@ -47,7 +47,10 @@ READABLE = {
     "handrail_message": {"principal", "conversation", "run"},
     "handrail_piece": {"run", "attempt"},
     "handrail_question": {"id", "run", "answered_by"},
+    "handrail_rate": {"name", "holder", "times"},
+    "handrail_remembered": {"id", "holder"},
     "handrail_reservation": {"id", "budget", "holder", "part"},
+    "handrail_result": {"run", "call"},
     "handrail_rule": {"rule", "file", "day", "outcome", "labels"},
     "handrail_run": {"id", "agent", "principal", "status", "app"},
     "handrail_state": {"run"},
@@ -150,6 +153,12 @@ async def write_runs(database: str, codec: Codec | None) -> list[set[tuple[str, 
         await runs.fork("r", new_id="g", text=f"other {WORD}")
         await runs.wait("g", seconds=40)
         found.append(find_word(database))
+    await write_rest(database, codec)
+    return [*found, find_word(database)]
+
+
+async def write_rest(database: str, codec: Codec | None) -> None:
+    """Write what no run of these writes: other people's tables, and a run without a worker."""
     status = JournalLine.of("status", status="failed", prompt=WORD, why=WORD, note=WORD)
     with open_runs(database, codec=codec) as store:
         store.append("own", [status, JournalLine.of("prompt", at=1.0, text=WORD)])
@@ -160,8 +169,12 @@ async def write_runs(database: str, codec: Codec | None) -> list[set[tuple[str, 
         chats = Conversations(store)
         head = await chats.create("ana", "k", title=WORD, metadata={"about": WORD})
         await chats.append(head, [Prompt.of(WORD)])
-        await keep_file(store, "ana", KeptFile(WORD, "text/plain", b64decode(f"{WORD}AA")))
-    return [*found, find_word(database)]
+        kept = KeptFile(WORD, "text/plain", b64decode(f"{WORD}AA"))
+        await keep_file(store, "ana", kept, most=1000)
+        store.results("own").put("c", WORD)
+        rule = {"id": "remembered-1", "holder": "ana", "rule": WORD, "at": 1.0, "expires": 2.0}
+        sql = "INSERT INTO handrail_remembered VALUES (:id, :holder, :rule, :at, :expires)"
+        store.database.transact_now([(sql, [rule])], 0)
 
 
 async def wait_end(runs: DurableRuns, run: str) -> DurableRun:

@@ -27,11 +27,14 @@ SHARED = {"handrail_schema"}
 """Tables without rows of a tenant, which everyone reads."""
 HIDDEN = {"handrail_approval", "handrail_file", "handrail_worker"}
 HIDDEN |= {"handrail_budget", "handrail_budget_part", "handrail_reservation"}
+HIDDEN |= {"handrail_rate", "handrail_remembered"}
 """Tables that no reader needs."""
 ACCOUNT = (
     "INSERT INTO handrail_budget VALUES ('day', %s, 1, 2, 'calls', 9, 0, 1, 0)",
     "INSERT INTO handrail_budget_part VALUES ('day', %s, 1, 'model', 1)",
     "INSERT INTO handrail_reservation VALUES (%s, 'day', 'one', 1, 'model', 1, 2)",
+    "INSERT INTO handrail_rate VALUES ('calls/refund', %s, 1, '[1]')",
+    "INSERT INTO handrail_remembered VALUES (%s, 'one', 'rule', 1, 2)",
 )
 
 
@@ -100,9 +103,12 @@ async def write_runs(url: str) -> None:
         rows = [{**piece, "run": f"{tenant}-1"} for tenant in ("acme", "zeta")]
         store.database.transact_now([add_pieces(rows, postgres=True)], 0)
         for tenant in ("acme", "zeta"):
-            await keep_file(store, tenant, KeptFile("a.txt", "text/plain", tenant.encode()))
+            await keep_file(
+                store, tenant, KeptFile("a.txt", "text/plain", tenant.encode()), most=99
+            )
         chats = Conversations(store)
         for tenant in ("acme", "zeta"):
+            store.results(f"{tenant}-1").put("c", "long")
             head = await chats.create(tenant, "k")
             await chats.claim(head, f"{tenant}-1", Prompt.of("Refund."))
     with psycopg.connect(url, autocommit=True) as connection:  # what each one may spend

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
-from handrail import Hook, Result, Turn
+from handrail import Approvals, Hook, LongResults, Result, Turn
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._history.record_codec import (
     TurnRecord,
@@ -18,8 +18,10 @@ from handrail.agent._history.record_codec import (
     load_reply,
     load_turn,
 )
+from handrail.agent._history.state import RunState
 from handrail.agent._loop.model_stream import Show, ask
-from handrail.messages import Model, ModelError, Reply, Request, model_names
+from handrail.approvals import defer
+from handrail.messages import Model, ModelError, Reply, Request, ToolResults, model_names
 from handrail.permissions import CallRecords, Ledger
 
 
@@ -54,6 +56,13 @@ class Recorder(Protocol):
         """Records which approvals were used, for all processes."""
         ...
 
+    def find_results(self, *, are_known: bool) -> LongResults:
+        """Return where long results are, for all processes.
+
+        ``are_known`` says whether the run's messages name some.
+        """
+        ...
+
     @property
     def hook(self) -> Hook:
         """Runs around each call, inside all other hooks."""
@@ -76,6 +85,33 @@ def turn_options(recorder: Recorder) -> dict[str, Any]:
     """Return what the turns of a recorded run need."""
     names = ("known", "claimant", "records")
     return {name: getattr(recorder, name) for name in names}
+
+
+def recorded_checks(
+    checks: Mapping[str, Any], recorder: Recorder, state: RunState
+) -> dict[str, Any]:
+    """Return an executor's options for a recorded run. Calls without an approver stay pending."""
+    approvals: Approvals = checks["approvals"]
+    approver = approvals.approver or defer
+    return {
+        **checks,
+        "approvals": replace(approvals, approver=approver, ledger=recorder.ledger),
+        "hooks": (*checks["hooks"], recorder.hook),
+        "long_results": recorder.find_results(are_known=_has_truncated(state)),
+    }
+
+
+def _has_truncated(state: RunState) -> bool:
+    return any(
+        _TRUNCATED in result.text
+        for message in state.messages
+        if isinstance(message, ToolResults)
+        for result in message.results
+    )
+
+
+_TRUNCATED = " characters omitted. To read on: "
+"""In each truncated result whose rest is stored."""
 
 
 def has_rows(recorder: Recorder | None) -> bool:

@@ -123,7 +123,7 @@ def budgets_of(settings: Settings, store: RunStore, model: Model) -> tuple[Budge
         ("month", settings["max_cost_per_month"]),
     )
     found = tuple(
-        Budget(limit, window=window, per=_everyone, name=f"command_line_{window}", database=store)
+        Budget(limit, window=window, per=user, name=f"command_line_{window}", database=store)
         for window, limit in limits
         if limit is not None
     )
@@ -135,7 +135,8 @@ def budgets_of(settings: Settings, store: RunStore, model: Model) -> tuple[Budge
     return found
 
 
-def _everyone(_spender: Spender) -> str:
+def user(_spender: Spender) -> str:
+    """Return one name for all runs: they are of one user."""
     return ""
 
 

@@ -14,6 +14,7 @@ from handrail.runs._durable.json_values import Unserializable, check_json
 from handrail.runs._durable.rows import IntendedCall, Rows
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
+from handrail.runs._store.results import StoredResults
 
 log = logging.getLogger("handrail.runs")
 
@@ -223,6 +224,7 @@ class CallRecorder:
         self.records = self._once
         self.known = self._once.known
         self.ledger: Ledger = rows.ledger
+        self.find_results = StoredResults(database, run).find
         self.hook = Hook(around=self._run_once)
 
     async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:

@@ -14,6 +14,7 @@ from handrail.runs._durable.orders import Order
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.rows import Rows, step_row
 from handrail.runs._store.points import reach
+from handrail.runs._store.results import StoredResults
 
 _CUT = '{"cut": true}'
 
@@ -67,6 +68,7 @@ class SegmentRecorder:
         self.known = self._once.known
         self.records = self._once
         self.ledger: Ledger = rows.ledger
+        self.find_results = StoredResults(rows.database, order.run).find
         self.hook = Hook(around=self._run_once)
 
     async def step(self, work: Callable[[], Awaitable[str]]) -> str:

@@ -40,6 +40,8 @@ SEALED: Mapping[str, SealedTable] = {
     "handrail_conversation": SealedTable(("principal", "id"), ("title", "about")),
     "handrail_message": SealedTable(("principal", "conversation", "number"), ("body",), ("body",)),
     "handrail_file": SealedTable(("principal", "id"), ("name", "body"), ("body",)),
+    "handrail_result": SealedTable(("run", "call"), ("body",), ("body",)),
+    "handrail_remembered": SealedTable(("id",), ("rule",), ("rule",)),
     "handrail_vote": SealedTable(("pending", "voter"), ("answer",)),
 }
 """By table. A statement has a column's value under the column's name."""

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
 
-_OURS = ("call", "question", "state", "step", "journal", "piece", "label", "turn", "called")
+_OURS = (
+    *("call", "question", "state", "step", "journal", "piece", "label", "turn", "called"),
+    "result",
+)
 """The other tables with a run's rows, without ``handrail_``."""
 
 _RECORDED = (

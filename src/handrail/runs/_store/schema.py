@@ -175,6 +175,20 @@ CREATE TABLE handrail_reservation (
 CREATE INDEX handrail_reservation_budget ON handrail_reservation (budget, holder, began, expires);
 """
 """Amounts are integers: billionths of a currency, tokens or calls."""
+_SHARED = """
+CREATE TABLE handrail_result (
+    run TEXT NOT NULL, call TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, body {bytes} NOT NULL,
+    PRIMARY KEY (run, call));
+CREATE TABLE handrail_rate (
+    name TEXT NOT NULL, holder TEXT NOT NULL, changed DOUBLE PRECISION NOT NULL,
+    times TEXT NOT NULL, PRIMARY KEY (name, holder));
+CREATE INDEX handrail_rate_changed ON handrail_rate (changed);
+CREATE TABLE handrail_remembered (
+    id TEXT PRIMARY KEY, holder TEXT NOT NULL, rule {bytes} NOT NULL,
+    at DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION NOT NULL);
+CREATE INDEX handrail_remembered_holder ON handrail_remembered (holder, expires);
+"""
+"""Long results, the times of limited calls as JSON, and rules that people have approved."""
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
@@ -191,6 +205,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(3, _INDEXES, _INDEXES + _LONG_TEXTS, is_breaking=True),
     Migration(4, _CONVERSATIONS.format(bytes="TEXT"), _CONVERSATIONS.format(bytes="BYTEA")),
     Migration(5, _BUDGETS, _BUDGETS),
+    Migration(6, _SHARED.format(bytes="TEXT"), _SHARED.format(bytes="BYTEA")),
 )
 
 
