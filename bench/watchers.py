@@ -62,7 +62,8 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=10)
     asked = parser.parse_args()
     watchers = asked.runs * asked.each
-    crowd = Crowd(asked.runs, watchers, kills=0, workers=1, words=50, pause=0.2, replies=2)
+    shape = {"kills": 0, "workers": 1, "slots": 100, "words": 50, "pause": 0.2, "replies": 2}
+    crowd = Crowd(runs=asked.runs, watchers=watchers, **shape)
     with opened(asked.database) as url:
         delays = anyio.run(measure, url, crowd)
     half, most = statistics.median(delays), delays[len(delays) * 99 // 100]

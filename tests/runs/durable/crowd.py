@@ -26,6 +26,8 @@ class Crowd(NamedTuple):
     watchers: int
     kills: int
     workers: int
+    slots: int
+    """Of one worker: they must not all have the same runs."""
     words: int
     """In one reply."""
     pause: float
@@ -37,7 +39,7 @@ class Talkers:
     """Processes that work, one of which is killed now and then."""
 
     def __init__(self, url: str, crowd: Crowd) -> None:
-        numbers = (crowd.words, crowd.pause, crowd.replies)
+        numbers = (crowd.slots, crowd.words, crowd.pause, crowd.replies)
         self._command = [sys.executable, str(TALKER), url, *map(str, numbers)]
         path = os.pathsep.join([str(Path(handrail.__file__).parents[1]), str(TESTS)])
         self._environment = {**os.environ, "PYTHONPATH": path}

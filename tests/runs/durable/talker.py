@@ -1,4 +1,4 @@
-"""A worker whose model streams: ``python talker.py DATABASE WORDS PAUSE REPLIES``. It says another text each time."""
+"""A worker whose model streams: ``python talker.py DATABASE SLOTS WORDS PAUSE REPLIES``. It says other texts each time."""
 
 from __future__ import annotations
 
@@ -43,13 +43,14 @@ def make_model(words: int, pause: float, replies: int) -> Any:
     return model
 
 
-async def main(url: str, words: int, pause: float, replies: int) -> None:
-    """Each reply has a segment of its own, so that few runs are under way at two deaths."""
-    agent = Agent(make_model(words, pause, replies), [go_on])
+async def main(url: str, slots: int, model: Any) -> None:
+    """Each reply has its own segment: after two deaths in one, a run would run alone."""
+    agent = Agent(model, [go_on])
     runs = DurableRuns(url, {"talker": agent}, poll=0.1, segment_turns=1, max_deaths=100)
-    async with runs.work(interval=0.2):
+    async with runs.work(interval=0.2, slots=slots):
         await anyio.sleep_forever()
 
 
 if __name__ == "__main__":
-    anyio.run(main, sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]))
+    url, slots, words, pause, replies = sys.argv[1:]
+    anyio.run(main, url, int(slots), make_model(int(words), float(pause), int(replies)))

@@ -15,9 +15,9 @@ from runs.durable.crowd import Crowd, Watcher, judge, talking
 
 SOAK = os.environ.get("HANDRAIL_PROFILE") == "soak"
 CROWD = (
-    Crowd(runs=50, watchers=500, kills=20, workers=4, words=20, pause=0.2, replies=16)
+    Crowd(runs=50, watchers=500, kills=20, workers=4, slots=15, words=20, pause=0.2, replies=16)
     if SOAK
-    else Crowd(runs=3, watchers=12, kills=1, workers=2, words=20, pause=0.05, replies=2)
+    else Crowd(runs=3, watchers=12, kills=1, workers=2, slots=100, words=20, pause=0.05, replies=2)
 )
 
 
@@ -46,7 +46,7 @@ async def test_everyone_ends_with_the_text_of_the_journal(database: str) -> None
                     talkers.start()
                     talkers.kill()
                     if SOAK:
-                        await anyio.sleep(luck.uniform(1, 3))
+                        await anyio.sleep(luck.uniform(2, 4))
         ended = {name: await runs.get(name) for name in names}
 
     for name, run in ended.items():

@@ -25,7 +25,7 @@ async def model(request: Any) -> Reply:
     if not isinstance(last, ToolResults):
         return Reply((Call("count", {}, "c1"),), "calls")
     if last.results[0].call_id == "c1":
-        assert [one.name for one in request.tools] == ["count", "read_result"]
+        assert [one.name for one in request.tools.specs] == ["count", "read_result"]
         return Reply((Call("read_result", {"call_id": "c1", "start": 48_000}, "c2"),), "calls")
     return Reply((Text(last.results[0].text),))
 
