@@ -148,7 +148,7 @@ def app(tmp_path: Path) -> str:
     """The folder with the page's program."""
     (tmp_path / "app").mkdir(mode=0o755)
     text = PAGE.read_text(encoding="utf-8")
-    program = text.partition('```python title="app.py"\n')[2].partition("```")[0]
+    program = text.partition("```python\n")[2].partition("```")[0]
     (tmp_path / "app" / "app.py").write_text(program, encoding="utf-8")
     (tmp_path / "app" / "tools.py").write_text(TOOLS, encoding="utf-8")
     return f"{tmp_path / 'app'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,6 +97,28 @@ async def test_only_what_was_proposed_is_stored(sqlite: str) -> None:
     rule = '[[rule]]\nid = "remembered-1"\ndecide = "allow"\ntool = "*"\n'
     with pytest.raises(ValueError, match="was not proposed here"):
         policy.store(Proposal("always", rule))
+
+
+async def test_it_says_about_tools_what_its_rulebook_says(sqlite: str) -> None:
+    policy, spec = make(sqlite), refund.spec
+    rulebook = Rulebook.from_toml(RULES)
+    asked = await ask(policy)
+    plain, shared = (Executor(Toolset(refund), policy=one) for one in (rulebook, policy))
+    call, turn = Call("refund", {"order": "o1"}, "c"), shared.turn(principal="ada")
+    before = shared.explain(call, turn=turn).matched
+    policy.store(policy.propose(asked)[0])
+    after = shared.explain(call, turn=turn)
+
+    assert before == plain.explain(call).matched
+    assert [one.verdict for one in after.matched][:1] == ["allow"]
+    assert (policy.version, policy.named_tools) == (rulebook.version, rulebook.named_tools)
+    assert (policy.never(spec), policy.denies_all(spec, None), policy.asks_always(spec, None)) == (
+        False,
+        False,
+        False,
+    )
+    assert policy.refusal(asked) == ""
+    assert policy.refusal(replace(asked, once=True)) == "it needs approval every time"
 
 
 async def model(request: Any) -> Reply:

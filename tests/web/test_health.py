@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import anyio
 
 from handrail.web import ChatApp
+from handrail.web._health import Health
 from web.chats import ORIGIN, client_of, identify, shop_agent
 
 
@@ -32,3 +36,16 @@ async def test_without_its_database_a_process_lives_and_is_not_ready(tmp_path: P
         (503, "not ready"),
     ]
     assert (asked.status_code, asked.json()) == (503, {"error": "Try again later."})
+
+
+async def test_a_database_that_does_not_answer_is_asked_once_for_all() -> None:
+    asked: list[str] = []
+
+    async def check() -> None:
+        asked.append("asked")
+        await anyio.sleep_forever()
+
+    health, request = Health(check, seconds=0.01), Any
+    answers = [await health.show_ready(request) for _ in range(3)]  # type: ignore[arg-type]
+
+    assert ([one.status_code for one in answers], asked) == ([503] * 3, ["asked"])

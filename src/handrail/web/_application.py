@@ -104,19 +104,21 @@ class ChatApp:
         self._wait = wait
         self._streams = 0
         self._router = Router(
-            self._routes(RequestGuard(identify, origins, self._open), max_stored_bytes)
+            self._routes(RequestGuard(identify, origins, self._prepare), max_stored_bytes)
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         await self._router(scope, receive, send)
 
+    async def _prepare(self) -> None:
+        if not self._is_open:
+            await self._open()
+
     async def _open(self) -> None:
         """Open the database: a mounted application gets no start event."""
-        if self._is_open:
-            return
         async with self._opening:
-            if self._is_open:  # since this request has waited
+            if self._is_open:
                 return
             if self._durable is not None:
                 await self._durable.__aenter__()
@@ -124,7 +126,7 @@ class ChatApp:
             self._is_open = True
 
     async def _ping(self) -> None:
-        await self._open()
+        await self._prepare()
         await self._store.database.read("SELECT 1")
 
     def _routes(self, guard: RequestGuard, most: int) -> list[Route]:

@@ -22,10 +22,14 @@ class Health:
 
     Args:
         check: Reads from the database.
+        seconds: How long it may take.
     """
 
-    def __init__(self, check: Callable[[], Awaitable[object]]) -> None:
+    def __init__(
+        self, check: Callable[[], Awaitable[object]], seconds: float = _CHECK_SECONDS
+    ) -> None:
         self._check = check
+        self._seconds = seconds
         self._checking = anyio.Lock()
         self._checked = float("-inf")
         self._is_ready = False
@@ -45,7 +49,7 @@ class Health:
         return PlainTextResponse("not ready", HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _ask(self) -> bool:
-        with anyio.move_on_after(_CHECK_SECONDS):
+        with anyio.move_on_after(self._seconds):
             try:
                 await self._check()
             except JournalError:
