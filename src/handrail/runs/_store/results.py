@@ -13,14 +13,15 @@ from handrail.runs._store.tables import add_row
 
 MAX_CHARS = 8 * 1024 * 1024
 """How much of one result is stored."""
-MAX_RESULTS = 100
-"""How many a run keeps. The oldest are dropped first."""
+MAX_BYTES = 16 * 1024 * 1024
+"""How much a run keeps, with 1,000 bytes for each row. The oldest results are dropped first."""
 _CHANGE = "(run, call) DO UPDATE SET body = excluded.body"
 _GET = "SELECT body FROM handrail_result WHERE run = :run AND call = :call"
 _IDS = "SELECT call FROM handrail_result WHERE run = :run ORDER BY at, call"
 _DROP = (
-    "DELETE FROM handrail_result WHERE run = :run AND call NOT IN (SELECT call "
-    "FROM handrail_result WHERE run = :run ORDER BY at DESC, call DESC LIMIT :count)"
+    "DELETE FROM handrail_result WHERE run = :run AND call <> :call AND call IN (SELECT call FROM "
+    "(SELECT call, SUM(LENGTH(body) + 1000) OVER (ORDER BY at DESC, call DESC) AS total "
+    "FROM handrail_result WHERE run = :run) AS t WHERE total > :most)"
 )
 
 
@@ -30,9 +31,10 @@ class StoredResults:
     They are deleted with the run. Results of a run without a row are not stored.
     """
 
-    def __init__(self, database: Database, run: str) -> None:
+    def __init__(self, database: Database, run: str, *, max_bytes: int = MAX_BYTES) -> None:
         self._database = database
         self._run = run
+        self._max_bytes = max_bytes
 
     def put(self, call_id: str, text: str) -> int:
         """Store what fits from a text, and return how many characters were stored."""
@@ -41,7 +43,7 @@ class StoredResults:
         add = add_row("result", ":run, :call, :at, :body", postgres=self._database.is_postgres)
         steps: list[Step] = [
             (f"{add}{_CHANGE}", [{**row, "body": body}]),
-            (_DROP, [{"run": self._run, "count": MAX_RESULTS}]),
+            (_DROP, [{"run": self._run, "call": row["call"], "most": self._max_bytes}]),
         ]
         return len(body) if self._database.transact_now(steps, 0)[0] else 0
 
