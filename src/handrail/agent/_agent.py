@@ -272,7 +272,7 @@ class Agent(Generic[T]):
             EarlierResults(()).add_to(tools)
 
     def _executor(self, above: Sequence[RunBudget] = ()) -> Executor:
-        """Return an executor for a run. ``above`` are the budgets of the run it works for."""
+        """Return an executor for a run. ``above`` are its caller's budgets."""
         if isinstance(self._tools, Executor):
             return self._tools
         more = [hook for one in above if one not in self._budgets for hook in one.hooks]

@@ -63,7 +63,7 @@ async def run_inside(
 
 
 def budgets_above(context: Context[Any]) -> tuple[RunBudget, ...]:
-    """Return the budgets of the run a sub-agent works for, and of those above it."""
+    """Return the budgets a sub-agent's callers spend."""
     parent = find_run(context.run_id)
     return () if parent is None else tuple(dict.fromkeys(parent.budgets))
 

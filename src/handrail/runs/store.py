@@ -47,11 +47,11 @@ from handrail.runs.journal import (
 
 if TYPE_CHECKING:  # listing runs needs none
     from handrail.permissions import Answer, Ledger, Pending
+    from handrail.runs._durable.results import StoredResults
     from handrail.runs._live.feed import Update
     from handrail.runs._live.watching import Watching
     from handrail.runs._reading.budgets import BudgetUse
     from handrail.runs._reading.records import Records
-    from handrail.runs._store.results import StoredResults
     from handrail.runs.answers import AnswerOutcome, Claimant
 
 _BEFORE_ALL = -(2**31)
@@ -302,7 +302,7 @@ class RunStore:
 
         The run must be recorded here. Durable runs do this themselves.
         """
-        from handrail.runs._store.results import StoredResults
+        from handrail.runs._durable.results import StoredResults
 
         self.create()
         return StoredResults(self.database, run)

@@ -1,4 +1,4 @@
-"""What all processes share: budgets, rate limits and remembered approvals, stored with the runs.
+"""State for all processes: budgets, rate limits and remembered approvals, stored with the runs.
 
 Needs no extra for a SQLite file, and ``handrail[postgres]`` for PostgreSQL.
 """

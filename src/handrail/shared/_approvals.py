@@ -29,7 +29,7 @@ _DELETE = "DELETE FROM handrail_remembered WHERE id = :id"
 _REMOVE = "DELETE FROM handrail_remembered WHERE expires < :now"
 
 RememberedFor: TypeAlias = Literal["principal", "all"] | Callable[[str | None], str]
-"""Whose calls an approval allows. A function returns a name for a principal, such as a tenant."""
+"""Whose calls an approval allows. A function returns a principal's group, such as a tenant."""
 
 
 class SharedRule(NamedTuple):
@@ -42,17 +42,17 @@ class SharedRule(NamedTuple):
 
 
 class SharedApprovals:
-    """A policy made of a rulebook and the approvals people want to be remembered.
+    """A policy: a rulebook, and remembered approvals from the database.
 
     Pass it as ``policy`` in each process, and as ``remember`` where people answer. A stored
-    approval applies to the next call in any process, and a forgotten one to none. They are read
-    when the rulebook asks.
+    approval applies to the next call in any process, and a forgotten one to none. When the
+    rulebook asks, the database is read.
 
     Args:
         rulebook: The rules, the same in all processes.
         database: A path, ``postgresql://...``, or a ``RunStore``.
-        per: Whose calls an approval allows: those of the same ``principal``, of ``all``, or of
-            those for whom a function returns the same name.
+        per: Whose calls an approval allows: the same ``principal``'s, ``all``, or the same
+            group's, from a function.
         lifetime: Seconds until an approval expires.
         clock: Returns the time in seconds.
     """
@@ -75,7 +75,7 @@ class SharedApprovals:
         self._proposed: OrderedDict[str, str] = OrderedDict()
         """The holder by the proposed rule."""
         self._known: OrderedDict[str, tuple[object, Rulebook]] = OrderedDict()
-        """Rulebooks with a holder's rules, and what they were made of."""
+        """Rulebooks with a holder's rules, and their ingredients."""
 
     # as a policy
 
@@ -101,7 +101,7 @@ class SharedApprovals:
         return self._rulebook.denies_all(spec, accesses)
 
     def asks_always(self, spec: Spec, accesses: tuple[Access, ...] | None) -> bool:
-        """Return whether every call is known to be denied. Others may be remembered."""
+        """Return whether every call is denied. Others may be remembered."""
         return self._rulebook.denies_all(spec, accesses)
 
     @property

@@ -8,7 +8,7 @@ from handrail import READ, Call, Executor, LongResults, Text, Toolset, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, ToolResults
 from handrail.runs import RunRecord, open_runs
-from handrail.runs._store.results import StoredResults
+from handrail.runs._durable.results import StoredResults
 from handrail.runs.durable import DurableRuns
 
 WHOLE = " ".join(map(str, range(10_000)))

@@ -11,10 +11,10 @@ from handrail import Call, CheckedCall, FailureKind, Hook, Result, Turn
 from handrail.permissions import Ledger, verify_call
 from handrail.runs._durable.counts import Counts
 from handrail.runs._durable.json_values import Unserializable, check_json
+from handrail.runs._durable.results import StoredResults
 from handrail.runs._durable.rows import IntendedCall, Rows
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import DatabaseError
-from handrail.runs._store.results import StoredResults
 
 log = logging.getLogger("handrail.runs")
 

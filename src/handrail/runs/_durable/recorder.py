@@ -12,9 +12,9 @@ from handrail.runs._durable.journal import RunJournal
 from handrail.runs._durable.once import Once
 from handrail.runs._durable.orders import Order
 from handrail.runs._durable.queues import QueuedCalls
+from handrail.runs._durable.results import StoredResults
 from handrail.runs._durable.rows import Rows, step_row
 from handrail.runs._store.points import reach
-from handrail.runs._store.results import StoredResults
 
 _CUT = '{"cut": true}'
 
