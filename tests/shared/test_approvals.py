@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +11,13 @@ import pytest
 from handrail import WRITE, Access, Approvals, Call, Deny, Executor, Text, Toolset, tool
 from handrail.agent import Agent
 from handrail.approvals import Proposal
+from handrail.hooks import rate_limit
 from handrail.messages import Reply, ToolResults
 from handrail.permissions import Pending
 from handrail.policy import Rulebook
 from handrail.runs import open_runs
 from handrail.runs.durable import DurableRuns
-from handrail.shared import SharedApprovals
+from handrail.shared import SharedApprovals, SharedRates
 from handrail.web import ChatApp
 from web.chats import ORIGIN, client_of, identify, post_chat
 
@@ -90,6 +92,15 @@ async def test_an_approval_expires_and_can_be_for_all_or_a_tenant(sqlite: str) -
         said.append(str(await run(every, "o1", "bob"))[:7])
 
     assert said == ["refunded o1", "refunded o2", "Not run", "Not run"]
+
+
+async def test_a_process_creates_missing_tables(create_database: Callable[[], str]) -> None:
+    with open_runs(create_database()) as store:
+        hook = rate_limit(1, rates=SharedRates(store))
+        executor = Executor(Toolset(refund), policy=make(store), hooks=[hook])
+        (result,) = await executor.run_all([Call("refund", {"order": "o1"}, "c")])
+
+    assert result.text.startswith("Not run: this needs the user's approval")
 
 
 async def test_only_what_was_proposed_is_stored(sqlite: str) -> None:

@@ -165,6 +165,7 @@ class SharedApprovals:
         return as_key(principal or "") if self._per == "principal" else ""
 
     def _select(self, holder: str) -> Sequence[tuple[Any, ...]]:
+        self._store.create()
         sql = f"SELECT id, rule, expires {_OF}"
         return self._store.select(sql, {"holder": holder, "now": self._clock()})
 
