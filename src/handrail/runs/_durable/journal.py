@@ -110,6 +110,7 @@ class RunJournal:
         """Read what a segment needs to begin. Returns its initial state, if it is the first one."""
         rows = await self._database.read(OPENING, run=self._run, segment=segment)
         self._head = self._writes.load([row[2:] for row in rows])
+        body: str | None
         body, self.steps = rows[0][:2] if rows else (None, 0)
         return body
 
