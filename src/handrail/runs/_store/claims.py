@@ -23,7 +23,7 @@ log = logging.getLogger("handrail.runs")
 
 _T = TypeVar("_T")
 PAUSES = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
-"""Seconds before a worker tries again what the database refused: five minutes in all."""
+"""Seconds before a worker repeats what the database refused: five minutes in all."""
 
 
 class StoredLedger:
