@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -182,11 +183,11 @@ class Conversations:
         """
         if head.lease:
             raise ConversationBusy(_BUSY)
-        return await self._append(head, (prompt,), run=run, lease=self._clock() + LEASE_SECONDS)
+        return await self._append(head, (prompt,), run=run, lease=self._make_lease())
 
     async def renew(self, head: ConversationHead) -> ConversationHead:
         """Renew a claim. Raises ConversationBusy if it was lost."""
-        return await self._set_lease(head, self._clock() + LEASE_SECONDS)
+        return await self._set_lease(head, self._make_lease())
 
     async def park(self, head: ConversationHead) -> ConversationHead:
         """Keep a claim without a process: the run continues by itself, or waits for a person."""
@@ -263,6 +264,10 @@ class Conversations:
             if not is_mine or found != new._replace(changed=found.changed):
                 raise ConversationBusy(_BUSY)
         return new
+
+    def _make_lease(self) -> float:
+        """Return a new lease, unlike any other: a process knows its own by its value."""
+        return self._clock() + LEASE_SECONDS + random.random()  # noqa: S311  not a secret
 
     async def _set_lease(self, head: ConversationHead, lease: float) -> ConversationHead:
         values: dict[str, Any] = {"principal": head.principal, "id": head.id, "run": head.run}

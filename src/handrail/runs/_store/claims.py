@@ -13,6 +13,9 @@ from handrail.runs._store.liveness import Lock, make_lock
 from handrail.runs._store.tables import PUT_NAME
 from handrail.runs.journal import RunBusy
 
+CLAIMED = "SELECT 1 FROM handrail_conversation WHERE run = :run AND lease > :now"
+"""Finds the conversation of a run that a web process runs."""
+
 
 class StoredLedger:
     """Records which approvals were used, and which calls ended; see ``Ledger``."""
