@@ -1,4 +1,4 @@
-"""What a chat's runs leave in the tables of runs: for commands, for answers, and after a crash."""
+"""Records of a chat's runs: for commands, for answers, and for the next process after a crash."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
+from urllib.parse import quote
 
 import anyio
 from anyio import to_thread
@@ -16,10 +17,17 @@ from anyio import to_thread
 from handrail.agent import RunEvent, RunState
 from handrail.events import Answered, Event, Started
 from handrail.messages import Message, Prompt, Reply
-from handrail.permissions import Answer
+from handrail.permissions import Answer, Pending
 from handrail.runs import JournalError, RunRecord, RunStore
 from handrail.runs.journal import STATUS
-from handrail.runs.lines import answer_fields, event_lines, prompt_line, reply_line
+from handrail.runs.lines import (
+    LineFields,
+    answer_fields,
+    event_lines,
+    prompt_line,
+    reply_line,
+    turn_fields,
+)
 from handrail.runs.record import read_saved_answer
 from handrail.runs.statuses import FAILED, RUNNING, WAITING, Standing
 from handrail.web._visitor import Visitor
@@ -55,7 +63,7 @@ class ChatRecord:
     def begin(self, visitor: Visitor, prompt: Prompt) -> None:
         """Note that the run begins. The next write contains it."""
         labels = {"labels": sorted(visitor.labels)} if visitor.labels else {}
-        about = {"command": "web", "agent": "chat", "prompt": make_title(prompt), **labels}
+        about = {"command": "web", "agent": "web", "prompt": make_title(prompt), **labels}
         began = {"began": _now(), "principal": visitor.principal}
         now = time.time()
         status = {"event": STATUS, "at": now, **RUNNING._asdict(), **about, **began}
@@ -105,15 +113,14 @@ class ChatRecord:
 
     def _take_answers(self, messages: Sequence[Message]) -> tuple[RunState, dict[str, Answer]]:
         state, given = self._record.state(), self._record.answers
-        calls = {one.id: one.call.id for one in state.questions if one.id in given}
-        answers = {one: read_saved_answer(given[one]["saved"]) for one in calls}
+        asked = {one.id: one for one in state.questions if one.id in given}
+        answers = {one: read_saved_answer(given[one]["saved"]) for one in asked}
         now = time.time()
         self._used = {*self._used, *answers}
         self._turns = count(state.turns + 1)
         if answers:
-            about = {"event": "answered", "at": now}
             lines = [
-                {**about, "pending": one, "call_id": calls[one], **answer_fields(answer)}
+                {"event": "answered", "at": now, **_place(asked[one]), **answer_fields(answer)}
                 for one, answer in answers.items()
             ]
             self._record.note([*lines, {"event": STATUS, "at": now, **RUNNING._asdict()}])
@@ -145,6 +152,12 @@ class ChatRecord:
         lines = self._record.journal.read(self._record.id, kinds=["answered"])
         given = [one.content for one in lines]
         return {str(one["pending"]) for one in given if one.get("answer") in {"allow", "edit"}}
+
+
+def _place(pending: Pending) -> LineFields:
+    """Return a request's call and turn as line fields."""
+    turn = turn_fields(f"{quote(pending.run_id, safe='')}/{pending.turn_id}")
+    return {"pending": pending.id, "call_id": pending.call.id, **turn}
 
 
 def find_answered(store: RunStore) -> set[str]:

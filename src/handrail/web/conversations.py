@@ -59,6 +59,11 @@ _PRUNE_MESSAGES = (
     "DELETE FROM handrail_message WHERE principal = :principal AND conversation = :id AND NOT "
     f"EXISTS (SELECT 1 FROM handrail_conversation WHERE {_HERE})"
 )
+_OLD_RUNS = (
+    "SELECT r.id FROM handrail_run r JOIN handrail_summary s ON s.run = r.id "
+    "WHERE r.app IS NULL AND s.agent = 'web' AND r.changed < :before AND NOT EXISTS "
+    "(SELECT 1 FROM handrail_conversation c WHERE c.run = r.id AND c.lease <> 0) LIMIT :limit"
+)
 _BATCH = 200
 
 
@@ -230,9 +235,10 @@ class Conversations:
         await to_thread.run_sync(self.store.erase, principal)
 
     async def prune(self, *, older_than: float) -> int:
-        """Delete conversations unchanged for ``older_than`` seconds, and files as old.
+        """Delete conversations unchanged for ``older_than`` seconds, and files and runs as old.
 
-        Those that a run continues stay. Returns how many conversations were deleted.
+        Those that a run continues stay, and durable runs. Returns how many conversations were
+        deleted.
         """
         await self.prepare()
         deleted, before = 0, self._clock() - older_than
@@ -242,6 +248,9 @@ class Conversations:
             gone = await self._database.transact([(_PRUNE, keys), (_PRUNE_MESSAGES, here)], 0)
             deleted += gone[0]
         await self._database.write("DELETE FROM handrail_file WHERE at < :before", before=before)
+        while runs := await self._database.read(_OLD_RUNS, before=before, limit=_BATCH):
+            for (run,) in runs:
+                await to_thread.run_sync(self.store.remove, run)
         return deleted
 
     async def _append(

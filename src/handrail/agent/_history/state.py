@@ -123,7 +123,7 @@ class RunState(NamedTuple):
         return (*self.messages, ToolResults(tuple(map(unknown_result, self.open))))
 
     def abandon(self, allowed: Collection[str] = ()) -> RunState:
-        """Return the state without open requests, after its process died or was told to stop.
+        """Return the state without open requests, after its process died or the run was cancelled.
 
         A call that may have begun has an unknown result: its request was allowed, one inside it, or
         one it had to wait for. The others were not started.
