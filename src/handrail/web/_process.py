@@ -68,7 +68,7 @@ class ProcessChats:
         self._follower: object = None
 
     def open(self) -> None:
-        """Begin to look for runs that were answered or cancelled elsewhere."""
+        """Begin to look for runs answered or cancelled elsewhere."""
         self._follower = spawn(copy_context(), self._follow)
 
     async def start(
@@ -227,7 +227,7 @@ class ProcessChats:
         self._spawn(live, state, visitor, answers)
 
     async def _follow(self) -> None:
-        """Look for runs that were answered or cancelled elsewhere, as long as the process lives."""
+        """Look for runs answered or cancelled elsewhere, as long as the process lives."""
         late, was_well = set[str](), True
         while True:
             await anyio.sleep(_LOOK_SECONDS)
@@ -253,7 +253,7 @@ class ProcessChats:
         return answered
 
     async def settle(self, head: ConversationHead) -> ConversationHead:
-        """Continue an answered run; end the claim of a process that died, or of an ended run."""
+        """Continue an answered run; end the claim of a dead process, or of an ended run."""
         if head.lease < 0:
             return await self._settle_parked(head)
         if not self._conversations.has_lapsed(head):
@@ -270,7 +270,7 @@ class ProcessChats:
         return await self._conversations.head(head.principal, head.id)
 
     async def _end(self, head: ConversationHead) -> ConversationHead:
-        """End a run that has no process: results of calls that had begun are unknown."""
+        """End a run without a process: results of calls begun before are unknown."""
         try:
             head = await self._conversations.renew(head)
             messages = await ChatRecord(self._store, head).end_lost()

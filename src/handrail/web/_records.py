@@ -35,7 +35,7 @@ from handrail.web.conversations import ConversationHead, make_title
 
 _DIED = "its process died"
 _FIRST_SECONDS = 1.0
-"""Until a run that only writes text is recorded. Then a short answer is one write."""
+"""Until a run without calls is recorded. Then a short answer is one write."""
 _ANSWERED = (
     "SELECT DISTINCT q.run FROM handrail_question q JOIN handrail_run r ON r.id = q.run "
     "JOIN handrail_conversation c ON c.run = q.run "
@@ -61,7 +61,7 @@ class ChatRecord:
         """The requests whose answers were noted."""
 
     def begin(self, visitor: Visitor, prompt: Prompt) -> None:
-        """Note that the run begins. The next write contains it."""
+        """Note the run's beginning. The next write contains it."""
         labels = {"labels": sorted(visitor.labels)} if visitor.labels else {}
         about = {"command": "web", "agent": "web", "prompt": make_title(prompt), **labels}
         began = {"began": _now(), "principal": visitor.principal}
@@ -108,7 +108,7 @@ class ChatRecord:
         await to_thread.run_sync(self._keep, state)
 
     async def take_answers(self, messages: Sequence[Message]) -> tuple[RunState, dict[str, Answer]]:
-        """Return the run's whole state and its new answers, and note that they are in use."""
+        """Return the run's whole state and its new answers, and note their use."""
         return await to_thread.run_sync(self._take_answers, messages)
 
     def _take_answers(self, messages: Sequence[Message]) -> tuple[RunState, dict[str, Answer]]:
@@ -130,7 +130,7 @@ class ChatRecord:
     async def end_lost(self, *, by: Standing = FAILED) -> tuple[Message, ...] | None:
         """Return the messages of a run without a process; None if it waits for a person.
 
-        Calls that may have begun have unknown results.
+        Calls possibly begun have unknown results.
         """
         return await to_thread.run_sync(partial(self._end_lost, by))
 
@@ -161,12 +161,12 @@ def _place(pending: Pending) -> LineFields:
 
 
 def find_answered(store: RunStore) -> set[str]:
-    """Return the chats' runs that were answered, and that no process continues."""
+    """Return the answered runs of chats, without those a process continues."""
     return {str(run) for (run,) in store.select(_ANSWERED, {})}
 
 
 def find_cancelled(store: RunStore, runs: Iterable[str]) -> set[str]:
-    """Return those of some runs that a command has cancelled."""
+    """Return which of these runs a command has cancelled."""
     sql = f"{_CANCELLED}{store.database.members}"
     return {str(run) for (run,) in store.select(sql, {"ids": json.dumps(list(runs))})}
 

@@ -14,7 +14,7 @@ from handrail.runs._store.tables import PUT_NAME
 from handrail.runs.journal import RunBusy
 
 CLAIMED = "SELECT 1 FROM handrail_conversation WHERE run = :run AND lease > :now"
-"""Finds the conversation of a run that a web process runs."""
+"""Finds a run's conversation while a web process runs it."""
 
 
 class StoredLedger:
