@@ -106,5 +106,5 @@ class WorkerChats:
 
 
 def prefix_of(head: ConversationHead) -> str:
-    """Return the beginning of the ids of a run's events."""
+    """Return what the ids of a run's events begin with."""
     return f"{head.run[:12]}:"
