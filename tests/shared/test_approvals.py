@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from handrail import WRITE, Access, Approvals, Call, Deny, Executor, Text, Toolset, tool
+from handrail import WRITE, Access, Approvals, Call, Deny, Executor, Text, Tool, Toolset, tool
 from handrail.agent import Agent
 from handrail.approvals import Proposal
 from handrail.hooks import rate_limit
@@ -31,28 +33,44 @@ def refund(order: str) -> str:
     return f"refunded {order}"
 
 
+@tool(effect=WRITE)
+def bash(command: str) -> str:
+    """Run a command."""
+    return command
+
+
 def make(database: Any, **options: Any) -> SharedApprovals:
     given = {"clock": lambda: NOW, **options}
     return SharedApprovals(Rulebook.from_toml(RULES), database, **given)
 
 
-async def run(policy: SharedApprovals, order: str = "o1", who: str = "ada") -> str | Pending:
+def find_tenant(who: str | None) -> str:
+    return str(who).partition(":")[0]
+
+
+async def run(policy: SharedApprovals, order: str = "o1", who: str | None = "ada") -> str:
     executor = Executor(Toolset(refund), policy=policy, approvals=Approvals())
     turn = executor.turn(principal=who)
     (result,) = await executor.run_all([Call("refund", {"order": order}, "c")], turn=turn)
     return result.text
 
 
-async def ask(policy: SharedApprovals, order: str = "o1", who: str = "ada") -> Pending:
+async def ask(policy: SharedApprovals, order: str = "o1", who: str | None = "ada") -> Pending:
+    return await ask_about(policy, refund, who, order=order)
+
+
+async def ask_about(
+    policy: SharedApprovals, made: Tool[..., Any], who: str | None = "ada", **args: str
+) -> Pending:
     asked: list[Pending] = []
 
     async def approve(pending: Pending) -> Any:
         asked.append(pending)
         return Deny("no")
 
-    executor = Executor(Toolset(refund), policy=policy, approvals=Approvals(approver=approve))
+    executor = Executor(Toolset(made), policy=policy, approvals=Approvals(approver=approve))
     turn = executor.turn(principal=who)
-    await executor.run_all([Call("refund", {"order": order}, "c")], turn=turn)
+    await executor.run_all([Call(made.spec.name, args, "c")], turn=turn)
     return asked[0]
 
 
@@ -80,7 +98,7 @@ async def test_an_approval_expires_and_can_be_for_all_or_a_tenant(sqlite: str) -
     now = [NOW]
     with open_runs(sqlite) as store:
         every = make(store, per="all", lifetime=60, clock=lambda: now[0])
-        tenant = make(store, per=lambda who: str(who).partition(":")[0], clock=lambda: now[0])
+        tenant = make(store, per=find_tenant, clock=lambda: now[0])
         every.store(every.propose(await ask(every))[0])
         tenant.store(tenant.propose(await ask(tenant, "o2", "acme:ada"))[0])
         said = [
@@ -92,6 +110,87 @@ async def test_an_approval_expires_and_can_be_for_all_or_a_tenant(sqlite: str) -
         said.append(str(await run(every, "o1", "bob"))[:7])
 
     assert said == ["refunded o1", "refunded o2", "Not run", "Not run"]
+
+
+async def test_an_approval_is_for_one_name_one_kind_and_one_holder(sqlite: str) -> None:
+    long, digest = "x" * 201, hashlib.sha256(b"x" * 201).hexdigest()
+    with open_runs(sqlite) as store:
+        own = make(store)
+        others = [
+            make(store, per="all"),
+            make(store, per=lambda _: "ada", name="approvals"),
+            make(store, name="other_shop"),
+        ]
+        for who in ("ada", long, "sha256:1"):
+            own.store(own.propose(await ask(own, who=who))[0])
+        said = [await run(own, who=who) for who in ("ada", long, "sha256:1")]
+        refused = [await run(one) for one in others]
+        refused += [await run(own, who=who) for who in (digest, f"sha256:{digest}", "", None)]
+        with pytest.raises(ValueError, match="was not proposed here"):
+            others[2].store(own.propose(await ask(own, "o2"))[0])
+
+    assert said == ["refunded o1"] * 3
+    assert [text.partition(":")[0] for text in refused] == ["Not run"] * 7
+
+
+async def test_nothing_is_remembered_for_a_call_without_a_principal(sqlite: str) -> None:
+    own, every = make(sqlite), make(sqlite, per="all")
+    asked = await ask(own, who=None)
+
+    assert (own.propose(asked), own.remembered(None)) == ((), ())
+    assert own.refusal(asked) == "its principal is not known"
+    assert (len(every.propose(asked)), every.refusal(asked)) == (1, "")
+
+
+async def test_erasing_a_person_forgets_their_approvals_only(database: str) -> None:
+    with open_runs(database) as store:
+        own, every = make(store), make(store, per="all")
+        for who in ("ada", "bob"):
+            own.store(own.propose(await ask(own, who=who))[0])
+        every.store(every.propose(await ask(every, "o2"))[0])
+        before = await run(own)
+        store.erase("ada")
+        said = [await run(own), await run(own, who="bob"), await run(every, "o2")]
+
+    assert (before, said[1:]) == ("refunded o1", ["refunded o1", "refunded o2"])
+    assert said[0].startswith("Not run")
+
+
+async def test_a_proposal_is_stored_once_however_many_others_were_made(sqlite: str) -> None:
+    policy = make(sqlite)
+    asked = await ask(policy)
+    (mine,) = policy.propose(asked)
+    for _ in range(1_001):
+        policy.propose(asked)
+    policy.store(mine)
+    policy.store(mine)
+
+    assert [one.text for one in policy.remembered("ada")] == [mine.rule]
+
+
+async def test_an_approval_with_several_rules_is_forgotten_by_the_id_of_each(sqlite: str) -> None:
+    with open_runs(sqlite) as store:
+        policy = SharedApprovals(Rulebook(), store, clock=lambda: NOW)
+        found = policy.propose(await ask_about(policy, bash, command="make all && cargo build"))[0]
+        ids = re.findall('id = "(.*)"', found.rule)
+        for id_ in ids:
+            policy.store(found)
+            policy.forget(id_)
+            assert policy.remembered("ada") == ()
+
+    assert len(ids) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"per": lambda _: "a"}, r"SharedApprovals\(per=...\): a lambda has no name: pass `name`"),
+        ({"name": "Shop 1"}, r"SharedApprovals\(name='Shop 1'\): use a-z, 0-9 and _"),
+    ],
+)
+def test_wrong_options_are_refused(options: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        make("runs.db", **options)
 
 
 async def test_a_process_creates_missing_tables(create_database: Callable[[], str]) -> None:

@@ -12,8 +12,8 @@ import anyio.lowlevel
 import httpx2
 import pytest
 
-from handrail import READ, Allow, Call, Deny, Text, tool
-from handrail.agent import Agent, Spender
+from handrail import READ, Allow, Call, Context, Deny, Text, tool
+from handrail.agent import Agent, InnerEvent, Limits, Spender
 from handrail.approvals import defer
 from handrail.messages import (
     Delta,
@@ -235,6 +235,40 @@ async def test_a_sub_agent_spends_its_callers_budget(tmp_path: Path) -> None:
 
     assert (done.stop_detail, done.limit) == (REFUSED.replace("2.5", "2"), "budget")
     assert await spent_of(budget) == {"ada": 2}
+
+
+@pytest.mark.parametrize("name", ["run_program", "delegate"])
+async def test_a_sub_agent_in_a_program_or_a_tools_turn_spends_it_too(
+    tmp_path: Path, name: str
+) -> None:
+    budget = make(tmp_path, 2)
+    helper = Agent(model).as_tool("assist", "Assists.", effect=READ)
+
+    @tool(effect=READ, touches=lambda **_: ())
+    async def delegate(code: str, context: Context) -> str:
+        """Delegate."""
+        [result] = await context.turn("1", [Call("assist", {"task": code}, "h")], tools=[helper])
+        return result.text
+
+    async def delegates(_request: Request) -> Reply:
+        call = Call(name, {"code": "await assist(task='go')"}, "c/1")
+        return Reply((call,), "calls", usage=USED)
+
+    tools = [helper, program_tool([helper]), delegate]
+    agent = Agent(delegates, tools, budget=budget, limits=Limits(tokens=9_000))
+    async with agent.stream("hello", principal="ada") as events:
+        inside = [one async for one in events]
+    done = events.result
+
+    assert (done.stop_detail, done.limit) == (REFUSED.replace("2.5", "2"), "budget")
+    assert (await spent_of(budget), done.state.usage.total) == ({"ada": 2}, 2_000)
+    replies = [
+        one.call_id
+        for one in inside
+        if isinstance(one, InnerEvent) and isinstance(one.event, InnerEvent)
+        if isinstance(one.event.event, Reply)
+    ]
+    assert replies == ["c/1"]
 
 
 async def test_a_budget_of_calls_counts_those_of_sub_agents_and_programs(tmp_path: Path) -> None:

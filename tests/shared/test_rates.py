@@ -138,7 +138,32 @@ async def test_old_rows_are_removed(sqlite: str) -> None:
             store.select, "SELECT name, holder FROM handrail_rate", {}
         )
 
-    assert rows == [("calls/look", "bob")]
+    assert rows == [("calls/look/60.0", "bob")]
+
+
+async def test_limits_for_several_periods_do_not_shorten_each_other(database: str) -> None:
+    clock = Clock()
+    rates = SharedRates(database, clock=clock)
+    hooks = [rate_limit(most, seconds=s, rates=rates) for most, s in ((2, 1), (3, 3600))]
+    executor = Executor(Toolset(look), hooks=hooks)
+    said: list[str] = []
+    for _ in range(4):
+        said.append(await run(executor, "look"))
+        clock.now += 5
+
+    assert said == [*["seen"] * 3, limit("look", 3, "3585", "3600")]
+
+
+async def test_a_short_limit_removes_no_counts_of_longer_ones(sqlite: str) -> None:
+    clock, week = Clock(), 7 * 86_400
+    long, short = (SharedRates(sqlite, name=name, clock=clock) for name in ("long", "short"))
+    weekly = Executor(Toolset(look), hooks=[rate_limit(1, seconds=week, rates=long)])
+    often = Executor(Toolset(look), hooks=[rate_limit(9, seconds=1, rates=short)])
+    said = [await run(weekly, "look"), await run(often, "look")]
+    clock.now += 100_000
+    said += [await run(often, "look"), await run(weekly, "look")]
+
+    assert said == [*["seen"] * 3, limit("look", 1, "504800", "604800")]
 
 
 @pytest.mark.parametrize("options", [{"per_tool": {"look": 1001}}, {"calls": 1001}])

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
+from handrail import HandrailError
 from handrail.web import ChatApp
 from handrail.web._health import Health
 from web.chats import ORIGIN, client_of, identify, shop_agent
@@ -49,3 +51,25 @@ async def test_a_database_that_does_not_answer_is_asked_once_for_all() -> None:
     answers = [await health.show_ready(request) for _ in range(3)]  # type: ignore[arg-type]
 
     assert ([one.status_code for one in answers], asked) == ([503] * 3, ["asked"])
+
+
+async def test_a_check_that_fails_is_not_repeated_for_each_request() -> None:
+    asked: list[str] = []
+
+    async def check() -> None:
+        asked.append("asked")
+        raise HandrailError("The sessions cannot be read.")
+
+    async def wrong() -> None:
+        asked.append("wrong")
+        raise KeyError("a bug")
+
+    request: Any = None
+    health, other = Health(check), Health(wrong)
+    answers = [await health.show_ready(request) for _ in range(3)]
+    with pytest.raises(KeyError):
+        await other.show_ready(request)
+    answers.append(await other.show_ready(request))
+
+    assert [one.status_code for one in answers] == [503] * 4
+    assert asked == ["asked", "wrong"]

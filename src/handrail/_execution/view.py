@@ -169,10 +169,14 @@ class View:
     def keep(self, result: Result, principal: str | None) -> int:
         """Store an overlong result. Returns how many characters were stored."""
         stored = self._stored_texts.put(principal, result.call_id, result.text)
+        self.offer_reader()
+        return stored
+
+    def offer_reader(self) -> None:
+        """Offer the tool for reading on, unless the settings say never."""
         if not self._has_stored:
             self._has_stored = True
             self._list_tools()
-        return stored
 
     def refresh(self) -> None:
         """Use the registry's current tools, if they have changed."""

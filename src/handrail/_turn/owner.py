@@ -32,6 +32,9 @@ class OfferedTools(Protocol):
         """Their registry's generation."""
         ...
 
+    def offer_reader(self) -> None:
+        """Offer the tool for reading on, as if a result had been truncated here."""
+
 
 class TurnOwner(Protocol[T_contra, R]):
     """Runs calls from turns ``T_contra``, each with a record ``R``."""

@@ -12,7 +12,7 @@ from handrail.agent._history.codec import dump_state, load_state
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.budgets import RunBudget
 from handrail.agent._loop.events import InnerEvent, OnEvent
-from handrail.agent._loop.live_runs import LiveRun, find_run
+from handrail.agent._loop.live_runs import LiveRun, find_run, list_calls_above
 from handrail.agent._loop.settings import RunResult
 from handrail.agent._loop.spending import UnknownPrice
 from handrail.agent._run import Run
@@ -46,7 +46,7 @@ async def run_inside(
         return make_run(state, {"answers": answers, "on_event": on_event}, parent)
 
     try:
-        result = await _watch(executor, make, context.call_id, parent)
+        result = await _watch(executor, make, context, parent)
     except ModelError as error:
         if error.kind in ("rate_limited", "overloaded", "network"):
             raise Transient(str(error)) from error
@@ -82,12 +82,17 @@ def lend_credentials(caller: Context[Any] | None) -> FindCredential | None:
 async def _watch(
     executor: Executor,
     make: Callable[[OnEvent, Approver | None], Run[Any]],
-    call_id: str,
+    context: Context[Any],
     parent: LiveRun | None,
 ) -> RunResult[Any]:
     """Run a sub-agent, and pass its events to the parent."""
+    calls = () if parent is None else list_calls_above(context.run_id, parent) or ()
     async with EventStream(executor, make) as events:
         async for event in events:
-            if parent is not None and not isinstance(event, RunResult):
-                parent.emit(InnerEvent(call_id, event))
+            if parent is None or isinstance(event, RunResult):
+                continue
+            found = InnerEvent(context.call_id, event)
+            for call in calls:
+                found = InnerEvent(call, found)
+            parent.emit(found)
     return events.result

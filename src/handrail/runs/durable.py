@@ -318,8 +318,9 @@ class DurableRuns:
     async def erase(self, principal: str) -> int:
         """Remove all runs on a principal's behalf, and return their number.
 
-        The principal's conversations and files in ``handrail.web`` are removed, too. For each run,
-        one row stays, under a digest of its id: how its chain ended, and when it was erased.
+        The principal's conversations and files in ``handrail.web`` are removed, too, and remembered
+        approvals. For each run, one row stays, under a digest of its id: how its chain ended, and
+        when it was erased. What limits count stays.
         """
         return await self._removal.erase(principal)
 

@@ -32,6 +32,7 @@ from handrail.runs._reading.values import (
     Vote,
     WorkerRow,
 )
+from handrail.runs._store.removal import as_holder
 from handrail.runs.answers import AnswerRecord
 from handrail.runs.journal import EventRow
 
@@ -62,6 +63,7 @@ __all__ = [
     "Vote",
     "WorkerRow",
     "as_amount",
+    "as_holder",
     "as_stored",
     "events_as_csv",
     "events_as_jsonl",

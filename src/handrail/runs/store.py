@@ -333,9 +333,10 @@ class RunStore:
             remove_runs(self.database, [run])
 
     def erase(self, principal: str) -> None:
-        """Delete a principal's conversations and files, and all their runs without a worker.
+        """Delete a principal's chats, remembered approvals, and all runs without a worker.
 
-        Delete durable runs with ``DurableRuns.erase``, which does this, too.
+        What limits count stays, so that no limit is renewed. Delete durable runs with
+        ``DurableRuns.erase``, which does this, too.
         """
         from handrail.runs._store.removal import erase_records
 

@@ -15,8 +15,9 @@ from handrail.runs import RunStore
 
 LEASE_SECONDS = 120.0
 """How long a reservation is for a request under way. Then it is spent, until the request ends."""
-KEPT_SECONDS = 400 * 86_400.0
-"""How long ended windows stay."""
+_KEPT_SECONDS = 86_400.0
+"""How long ended windows stay: no one reads them, but requests and repeated calls can be late."""
+_CLEANING_SECONDS = 86_400.0
 
 
 class Account(NamedTuple):
@@ -89,8 +90,8 @@ _LAPSED = (
     "AND expires < :now"
 )
 _REMOVE = tuple(
-    f"DELETE FROM {table} WHERE EXISTS (SELECT 1 FROM handrail_budget b WHERE b.ends < :before "
-    f"AND b.budget = {table}.budget AND b.holder = {table}.holder AND b.began = {table}.began)"
+    f"DELETE FROM {table} WHERE (budget, holder, began) IN "
+    "(SELECT budget, holder, began FROM handrail_budget WHERE ends < :before)"
     for table in ("handrail_reservation", "handrail_budget_part")
 )
 _REMOVE_WINDOWS = "DELETE FROM handrail_budget WHERE ends < :before"
@@ -104,6 +105,7 @@ class Accounts:
         self._database = store.database
         self._clock = clock
         self._opened: set[Account] = set()
+        self._cleaned = float("-inf")
 
     async def reserve(self, wanted: Reserved, *, by_force: bool = False) -> bool:
         """Reserve an amount. Returns False if the account has too little left.
@@ -165,13 +167,19 @@ class Accounts:
             return
         await to_thread.run_sync(self._store.create)
         row = _key(account) | {"ends": account.ends, "unit": account.unit, "most": account.most}
-        if await self._database.write(_OPEN, **row):
-            before = self._clock() - KEPT_SECONDS
-            for sql in (*_REMOVE, _REMOVE_WINDOWS):
-                await self._database.write(sql, before=before)
+        await self._database.write(_OPEN, **row)
+        await self._clean(self._clock())
         if len(self._opened) >= _MAX_OPENED:
             self._opened.clear()
         self._opened.add(account)
+
+    async def _clean(self, now: float) -> None:
+        """Remove the rows of windows that ended long ago, once a day."""
+        if now - self._cleaned < _CLEANING_SECONDS:
+            return
+        self._cleaned = now
+        removed = [(sql, [{"before": now - _KEPT_SECONDS}]) for sql in (*_REMOVE, _REMOVE_WINDOWS)]
+        await self._database.transact(removed, 0)
 
     async def _end_lapsed(self, account: Account) -> None:
         key = _key(account)

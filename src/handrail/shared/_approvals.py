@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -16,17 +17,27 @@ from handrail.approvals import Proposal
 from handrail.permissions import Decision, Matched, Origin, Pending
 from handrail.policy import Level, RememberedApprovals, Rule, Rulebook, RulePaths, parse
 from handrail.runs import RunStore, open_runs
-from handrail.shared._holders import as_key
+from handrail.runs.records import as_holder
+from handrail.shared._holders import name_function
 
 LIFETIME_SECONDS = 90 * 86_400.0
 """How long an approval applies: people forget why they gave it."""
 _MAX_HOLDERS = 1_000
-"""Holders whose rules stay in memory, and proposals that can be stored."""
+"""Holders whose rules stay in memory."""
 _FILE = "remembered"
-_PUT = "INSERT INTO handrail_remembered VALUES (:id, :holder, :rule, :at, :expires)"
-_OF = "FROM handrail_remembered WHERE holder = :holder AND expires > :now ORDER BY id"
+_NAME = re.compile("[a-z0-9_]{1,50}")
+_PUT = (
+    "INSERT INTO handrail_remembered VALUES (:id, :name, :kind, :holder, :rule, :at, :expires) "
+    "ON CONFLICT DO NOTHING"
+)
+_OF = "name = :name AND kind = :kind AND holder = :holder"
+_SELECT = (
+    f"SELECT id, rule, expires FROM handrail_remembered WHERE {_OF} AND expires > :now ORDER BY id"
+)
+_ALL = "SELECT id, rule FROM handrail_remembered WHERE name = :name"
 _DELETE = "DELETE FROM handrail_remembered WHERE id = :id"
 _REMOVE = "DELETE FROM handrail_remembered WHERE expires < :now"
+_NOBODY = "its principal is not known"
 
 RememberedFor: TypeAlias = Literal["principal", "all"] | Callable[[str | None], str]
 """Whose calls an approval allows. A function returns a principal's group, such as a tenant."""
@@ -41,6 +52,21 @@ class SharedRule(NamedTuple):
     expires: float
 
 
+class _Holder(NamedTuple):
+    """Whose calls an approval allows: a principal's, a group's, or all."""
+
+    name: str
+    kind: Literal["principal", "all", "group"]
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class _SharedProposal(Proposal):
+    """A rule, and whose calls it would allow."""
+
+    holder: _Holder | None = None
+
+
 class SharedApprovals:
     """A policy: a rulebook, and remembered approvals from the database.
 
@@ -52,7 +78,9 @@ class SharedApprovals:
         rulebook: The rules, the same in all processes.
         database: A path, ``postgresql://...``, or a ``RunStore``.
         per: Whose calls an approval allows: the same ``principal``'s, ``all``, or the same
-            group's, from a function.
+            group's, from a function. Calls without a principal have no approvals of their own.
+        name: The name in the database. Policies with one name, and the same ``per``, share
+            approvals: give each application its own. Default: ``approvals``, or the function's.
         lifetime: Seconds until an approval expires.
         clock: Returns the time in seconds.
     """
@@ -63,18 +91,20 @@ class SharedApprovals:
         database: str | os.PathLike[str] | RunStore,
         *,
         per: RememberedFor = "principal",
+        name: str = "",
         lifetime: float = LIFETIME_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self.name = name or _make_name(per)
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"SharedApprovals(name={self.name!r}): use a-z, 0-9 and _.")
         self._rulebook = rulebook
         self._store = database if isinstance(database, RunStore) else open_runs(database)
         self._per: RememberedFor = per
         self._lifetime = lifetime
         self._clock = clock
         self._lock = Lock()
-        self._proposed: OrderedDict[str, str] = OrderedDict()
-        """The holder by the proposed rule."""
-        self._known: OrderedDict[str, tuple[object, Rulebook]] = OrderedDict()
+        self._known: OrderedDict[_Holder, tuple[object, Rulebook]] = OrderedDict()
         """Rulebooks with a holder's rules, and their ingredients."""
 
     # as a policy
@@ -84,12 +114,12 @@ class SharedApprovals:
         decision = self._rulebook(call)
         if not isinstance(decision, Ask) or decision.once:
             return decision
-        remembered = self._find_rulebook(self._find_holder(call.turn.principal))
+        remembered = self._find_rulebook(call.turn.principal)
         return decision if remembered is None else remembered(call)
 
     def explain(self, call: CheckedCall) -> Sequence[Matched]:
         """Return every rule matching a call, the deciding one first."""
-        remembered = self._find_rulebook(self._find_holder(call.turn.principal))
+        remembered = self._find_rulebook(call.turn.principal)
         return (remembered or self._rulebook).explain(call)
 
     def never(self, spec: Spec) -> bool:
@@ -118,59 +148,68 @@ class SharedApprovals:
 
     def propose(self, pending: Pending, /) -> tuple[Proposal, ...]:
         """Return rules that would have allowed this call, the narrowest first."""
-        found = self._proposer.propose(pending)
-        several = tuple(replace(one, scope="always") for one in found if one.scope == "run")
         holder = self._find_holder(pending.principal)
-        with self._lock:
-            for one in several:
-                self._proposed[one.rule] = holder
-            while len(self._proposed) > _MAX_HOLDERS:
-                self._proposed.popitem(last=False)
-        return several
+        found = () if holder is None else self._proposer.propose(pending)
+        return tuple(
+            _SharedProposal("always", one.rule, one.file, one.width, holder)
+            for one in found
+            if one.scope == "run"
+        )
 
     def refusal(self, pending: Pending, /) -> str:
         """Return why a call's approval cannot be remembered, as a clause, or ""."""
-        return self._proposer.refusal(pending)
+        is_known = self._find_holder(pending.principal) is not None
+        return self._proposer.refusal(pending) or ("" if is_known else _NOBODY)
 
     def store(self, proposal: Proposal, /) -> None:
-        """Store what this process has proposed, for the request's principal."""
-        with self._lock:
-            holder = self._proposed.get(proposal.rule)
-        if holder is None:
+        """Store what ``propose`` has returned, for the request's principal. Can be repeated."""
+        holder = proposal.holder if isinstance(proposal, _SharedProposal) else None
+        if holder is None or holder.name != self.name:
             raise ValueError("SharedApprovals.store: this rule was not proposed here.")
-        now, row = self._clock(), {"holder": holder, "rule": proposal.rule}
-        ids = [rule.origin.rule for rule in _read(proposal.rule)]
+        now, row = self._clock(), {**holder._asdict(), "rule": proposal.rule}
         self._store.create()
-        put = (_PUT, [{**row, "id": ids[0], "at": now, "expires": now + self._lifetime}])
-        self._store.database.transact_now([(_REMOVE, [{"now": now}]), put], 0)
+        row |= {"id": _ids(proposal.rule)[0], "at": now, "expires": now + self._lifetime}
+        self._store.database.transact_now([(_REMOVE, [{"now": now}]), (_PUT, [row])], 0)
 
     def remembered(self, principal: str | None) -> tuple[SharedRule, ...]:
         """Return the approvals that apply to a principal's calls."""
-        rows = self._select(self._find_holder(principal))
+        holder = self._find_holder(principal)
+        rows = () if holder is None else self._select(holder)
         return tuple(SharedRule(*row) for row in rows)
 
     def forget(self, rule_id: str) -> None:
-        """Forget a remembered approval. It stops applying immediately. LookupError: none has it."""
+        """Forget a remembered approval. It stops applying immediately. LookupError: none has it.
+
+        An approval with several rules is forgotten by the id of each.
+        """
         self._store.create()
-        if not self._store.database.transact_now([(_DELETE, [{"id": rule_id}])], 0)[0]:
+        rows = self._store.select(_ALL, {"name": self.name})
+        found = [id_ for id_, rule in rows if rule_id in _ids(rule)]
+        steps = (_DELETE, [{"id": id_} for id_ in found])
+        if not found or not self._store.database.transact_now([steps], 0)[0]:
             raise LookupError(f"No remembered approval has the id {rule_id!r}.")
 
     @property
     def _proposer(self) -> RememberedApprovals:
         return RememberedApprovals(self._rulebook, RulePaths())
 
-    def _find_holder(self, principal: str | None) -> str:
+    def _find_holder(self, principal: str | None) -> _Holder | None:
+        """Return whose approvals apply to a principal's calls. None: nobody's."""
         if callable(self._per):
-            return as_key(self._per(principal))
-        return as_key(principal or "") if self._per == "principal" else ""
+            return _Holder(self.name, "group", as_holder(self._per(principal)))
+        if self._per == "all":
+            return _Holder(self.name, "all", "")
+        return _Holder(self.name, "principal", as_holder(principal)) if principal else None
 
-    def _select(self, holder: str) -> Sequence[tuple[Any, ...]]:
+    def _select(self, holder: _Holder) -> Sequence[tuple[Any, ...]]:
         self._store.create()
-        sql = f"SELECT id, rule, expires {_OF}"
-        return self._store.select(sql, {"holder": holder, "now": self._clock()})
+        return self._store.select(_SELECT, {**holder._asdict(), "now": self._clock()})
 
-    def _find_rulebook(self, holder: str) -> Rulebook | None:
-        """Return the rulebook with a holder's rules, or None without any."""
+    def _find_rulebook(self, principal: str | None) -> Rulebook | None:
+        """Return the rulebook with the rules for a principal, or None without any."""
+        holder = self._find_holder(principal)
+        if holder is None:
+            return None
         texts = tuple(str(row[1]) for row in self._select(holder))
         if not texts:
             return None
@@ -189,5 +228,13 @@ class SharedApprovals:
         return rulebook
 
 
+def _make_name(per: RememberedFor) -> str:
+    return name_function("SharedApprovals", per).lower() if callable(per) else "approvals"
+
+
 def _read(text: str) -> tuple[Rule, ...]:
     return parse(text, file=_FILE, level=Level.RUN).rules
+
+
+def _ids(text: str) -> tuple[str, ...]:
+    return tuple(rule.origin.rule for rule in _read(text))

@@ -26,7 +26,7 @@ from handrail.shared._estimates import (
     find_price,
 )
 from handrail.shared._guarded import Guarded, Terms
-from handrail.shared._holders import Per, check_per, digest, find_holder
+from handrail.shared._holders import Per, check_per, digest, find_holder, name_function
 from handrail.shared._windows import (
     Window,
     check_window,
@@ -57,6 +57,7 @@ class Budget:
         at_limit: ``refuse`` ends the run. ``ask`` asks a person to raise the limit. Or a model to
             answer instead; its requests are counted, without a limit.
         name: The budget's name in the database and on pages. Budgets with one name are one budget.
+            Needed if ``per`` is a lambda.
         prices: Your own prices in place of the known ones.
         estimate: Returns what a request may use at most. Default: its text, and ``max_tokens``.
         wait: Seconds a request waits near the limit.
@@ -145,7 +146,7 @@ class Budget:
     def describe(self, account: Account, most: int) -> str:
         """Return the message for a reached limit."""
         window = describe_window(self._window)
-        whose = self._per if isinstance(self._per, str) else self._per.__name__
+        whose = self._per if isinstance(self._per, str) else getattr(self._per, "__name__", "name")
         amount = self._describe_amount(most)
         until = describe_time(account.ends)
         return f"The budget of {amount} per {whose} and {window} is used up until {until}."
@@ -222,6 +223,6 @@ def _check_options(limit: object, unit: object, per: object) -> None:
 
 
 def _make_name(unit: BudgetUnit, per: Per, window: Window) -> str:
-    whose = per if isinstance(per, str) else per.__name__
+    whose = per if isinstance(per, str) else name_function("Budget", per)
     text = f"{unit}_{whose}_{describe_window(window)}".lower()
     return re.sub("[^a-z0-9]+", "_", text).strip("_")[:50]

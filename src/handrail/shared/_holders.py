@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from handrail.agent import Spender
+from handrail.runs.records import as_holder
 
 Per: TypeAlias = Literal["principal", "tenant"] | Callable[[Spender], str | None]
 """For whom something is counted. A function returns None for a spender without a limit."""
-_MAX_CHARS = 200
 
 
 def find_holder(per: Per, spender: Spender) -> str | None:
@@ -21,7 +21,7 @@ def find_holder(per: Per, spender: Spender) -> str | None:
         holder = spender.principal or ""
     else:
         holder = str(spender.metadata.get("tenant", ""))
-    return None if holder is None else as_key(holder)
+    return None if holder is None else as_holder(holder)
 
 
 def check_per(what: str, per: object) -> None:
@@ -30,9 +30,12 @@ def check_per(what: str, per: object) -> None:
         raise ValueError(f"{what}(per={per!r}): pass 'principal', 'tenant' or a function.")
 
 
-def as_key(holder: str) -> str:
-    """Return a text every database can store."""
-    return holder if holder.isprintable() and len(holder) <= _MAX_CHARS else digest(holder)
+def name_function(what: str, per: Callable[..., object]) -> str:
+    """Return a function's name. Raises ValueError for one without its own, such as a lambda."""
+    name = getattr(per, "__name__", "<lambda>")
+    if name == "<lambda>":
+        raise ValueError(f"{what}(per=...): a lambda has no name: pass `name`, or a function.")
+    return str(name)
 
 
 def digest(*texts: str) -> str:

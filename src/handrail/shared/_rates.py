@@ -17,12 +17,12 @@ from handrail.shared._holders import Per, check_per, find_holder
 
 MAX_CALLS = 1_000
 """The largest limit: each call's time is stored until its period ends."""
-_KEPT_SECONDS = 86_400.0
+_CLEANING_SECONDS = 86_400.0
 _MIN_WAIT = 0.1
-_OPEN = "INSERT INTO handrail_rate VALUES (:name, :holder, :now, '[]') ON CONFLICT DO NOTHING"
+_OPEN = "INSERT INTO handrail_rate VALUES (:name, :holder, :expires, '[]') ON CONFLICT DO NOTHING"
 _KEY = "name = :name AND holder = :holder"
 _TIMES = f"SELECT times FROM handrail_rate WHERE {_KEY}"
-_REMOVE = "DELETE FROM handrail_rate WHERE changed < :before"
+_REMOVE = "DELETE FROM handrail_rate WHERE expires < :now"
 
 
 class SharedRates:
@@ -32,7 +32,7 @@ class SharedRates:
         database: A path, ``postgresql://...``, or a ``RunStore``.
         per: Each ``principal`` or ``tenant`` has its own limits, or the name from a function.
             Default: all share them.
-        name: The name in the database. With one name, limits are one limit.
+        name: The name in the database. Limits with one name and one period are one limit.
         clock: Returns the time in seconds.
     """
 
@@ -54,7 +54,7 @@ class SharedRates:
         each, at, made = _JSON[self._store.database.is_postgres]
         recent = f"FROM {each} WHERE {at} > :since"
         self._take = (
-            f"UPDATE handrail_rate SET changed = :now, times = (SELECT {made} FROM (SELECT {at} "
+            f"UPDATE handrail_rate SET expires = :expires, times = (SELECT {made} FROM (SELECT {at} "
             f"AS at {recent} UNION ALL SELECT :now) AS t) "
             f"WHERE {_KEY} AND (SELECT COUNT(*) {recent}) < :most"
         )
@@ -70,10 +70,11 @@ class SharedRates:
         if holder is None:
             return None
         now = self._clock()
-        await self._clean(now, seconds)
-        key = {"name": f"{self._name}/{call.name}", "holder": holder}
-        row: dict[str, Any] = {**key, "now": now, "since": now - seconds, "most": most}
-        steps: list[Any] = [(_OPEN, [{**key, "now": now}]), (self._take, [row])]
+        await self._clean(now)
+        key = {"name": f"{self._name}/{call.name}/{float(seconds)}", "holder": holder}
+        opened = {**key, "expires": now + seconds}
+        row: dict[str, Any] = {**opened, "now": now, "since": now - seconds, "most": most}
+        steps: list[Any] = [(_OPEN, [opened]), (self._take, [row])]
         if (await self._store.database.transact(steps, 0))[-1]:
             return None
         rows = await self._store.database.read(_TIMES, **key)
@@ -86,12 +87,11 @@ class SharedRates:
         spender = Spender(call.turn.principal, call.turn.metadata, call.turn.run_id)
         return find_holder(self._per, spender)
 
-    async def _clean(self, now: float, seconds: float) -> None:
-        """Create the tables, and remove old rows, once a day."""
-        if now - self._cleaned >= _KEPT_SECONDS:
+    async def _clean(self, now: float) -> None:
+        """Create the tables, and remove rows whose period has ended, once a day."""
+        if now - self._cleaned >= _CLEANING_SECONDS:
             await to_thread.run_sync(self._store.create)
-            before = now - max(_KEPT_SECONDS, seconds)
-            await self._store.database.write(_REMOVE, before=before)
+            await self._store.database.write(_REMOVE, now=now)
             self._cleaned = now
 
 

@@ -10,7 +10,7 @@ import anyio
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from handrail.runs import JournalError
+from handrail import HandrailError
 
 _CHECK_SECONDS = 2.0
 _FRESH_SECONDS = 1.0
@@ -42,8 +42,11 @@ class Health:
         """Answer 503 without a database."""
         async with self._checking:
             if time.monotonic() - self._checked >= _FRESH_SECONDS:
-                self._is_ready = await self._ask()
-                self._checked = time.monotonic()
+                self._is_ready = False
+                try:
+                    self._is_ready = await self._ask()
+                finally:
+                    self._checked = time.monotonic()
         if self._is_ready:
             return PlainTextResponse("ready")
         return PlainTextResponse("not ready", HTTPStatus.SERVICE_UNAVAILABLE)
@@ -52,7 +55,7 @@ class Health:
         with anyio.move_on_after(self._seconds):
             try:
                 await self._check()
-            except JournalError:
+            except HandrailError:
                 return False
             return True
         return False

@@ -74,6 +74,9 @@ async def test_an_executor_of_your_own_shares_the_results_of_a_recorded_run(data
         for n in range(4):
             few.put(f"d{n}", "x")
         kept = few.ids()
+        few.put("d1", "newer")
+        few.put("e", "x")
+        again = few.ids()
 
     assert read.text == f"[characters 0 to 9 of {len(WHOLE)}]\n{WHOLE[:9]}"
-    assert kept == ("d1", "d2", "d3")
+    assert (kept, again) == (("d1", "d2", "d3"), ("d3", "d1", "e"))

@@ -48,7 +48,7 @@ READABLE = {
     "handrail_piece": {"run", "attempt"},
     "handrail_question": {"id", "run", "answered_by"},
     "handrail_rate": {"name", "holder", "times"},
-    "handrail_remembered": {"id", "holder"},
+    "handrail_remembered": {"id", "name", "kind", "holder"},
     "handrail_reservation": {"id", "budget", "holder", "part"},
     "handrail_result": {"run", "call"},
     "handrail_rule": {"rule", "file", "day", "outcome", "labels"},
@@ -173,7 +173,10 @@ async def write_rest(database: str, codec: Codec | None) -> None:
         await keep_file(store, "ana", kept, most=1000)
         store.results("own").put("c", WORD)
         rule = {"id": "remembered-1", "holder": "ana", "rule": WORD, "at": 1.0, "expires": 2.0}
-        sql = "INSERT INTO handrail_remembered VALUES (:id, :holder, :rule, :at, :expires)"
+        sql = (
+            "INSERT INTO handrail_remembered VALUES "
+            "(:id, 'approvals', 'principal', :holder, :rule, :at, :expires)"
+        )
         store.database.transact_now([(sql, [rule])], 0)
 
 

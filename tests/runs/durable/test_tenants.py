@@ -34,7 +34,7 @@ ACCOUNT = (
     "INSERT INTO handrail_budget_part VALUES ('day', %s, 1, 'model', 1)",
     "INSERT INTO handrail_reservation VALUES (%s, 'day', 'one', 1, 'model', 1, 2)",
     "INSERT INTO handrail_rate VALUES ('calls/refund', %s, 1, '[1]')",
-    "INSERT INTO handrail_remembered VALUES (%s, 'one', 'rule', 1, 2)",
+    "INSERT INTO handrail_remembered VALUES (%s, 'approvals', 'principal', 'one', 'rule', 1, 2)",
 )
 
 

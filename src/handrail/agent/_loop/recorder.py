@@ -102,12 +102,12 @@ def recorded_checks(
 
 
 def _has_truncated(state: RunState) -> bool:
-    return any(
-        _TRUNCATED in result.text
-        for message in state.messages
-        if isinstance(message, ToolResults)
-        for result in message.results
-    )
+    messages = [one for one in state.messages if isinstance(one, ToolResults)]
+    return any(_are_truncated(message.results) for message in messages)
+
+
+def _are_truncated(results: Sequence[Result]) -> bool:
+    return any(_TRUNCATED in result.text for result in results)
 
 
 _TRUNCATED = " characters omitted. To read on: "
@@ -174,15 +174,24 @@ async def record_turn(
         return await run()
     if recorder.steps is None:
         await recorder.begin(turn, again=again)
-        return await run()
+        results = await run()
+    else:
 
-    async def work() -> str:
-        await recorder.begin(turn, again=again)
-        results = tuple(await run())
-        spent = talk.usage, talk.cost
-        return dump_turn(TurnRecord(results, turn.stop_reason, *spent, turn.approved))
+        async def work() -> str:
+            await recorder.begin(turn, again=again)
+            results = tuple(await run())
+            spent = talk.usage, talk.cost
+            return dump_turn(TurnRecord(results, turn.stop_reason, *spent, turn.approved))
 
-    recorded = load_turn(await recorder.steps.record(f"turn {turn.id}", work))
+        results = _load(await recorder.steps.record(f"turn {turn.id}", work), talk, turn)
+    if _are_truncated(results):  # perhaps before a restart
+        turn.offer_reader()
+    return results
+
+
+def _load(text: str, talk: Conversation, turn: Turn[Any]) -> Sequence[Result]:
+    """Return a recorded turn's results, and continue from its state."""
+    recorded = load_turn(text)
     turn.approved = recorded.approved
     if recorded.stop_reason is not None:
         turn.close(recorded.stop_reason)

@@ -15,7 +15,7 @@ MAX_CHARS = 8 * 1024 * 1024
 """How much of one result is stored."""
 MAX_BYTES = 16 * 1024 * 1024
 """How much a run keeps, with 1,000 bytes for each row. The oldest results are dropped first."""
-_CHANGE = "(run, call) DO UPDATE SET body = excluded.body"
+_CHANGE = "(run, call) DO UPDATE SET at = excluded.at, body = excluded.body"
 _GET = "SELECT body FROM handrail_result WHERE run = :run AND call = :call"
 _IDS = "SELECT call FROM handrail_result WHERE run = :run ORDER BY at, call"
 _DROP = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 
@@ -13,11 +14,22 @@ _OURS = (
     "result",
 )
 """The other tables with a run's rows, without ``handrail_``."""
+_MAX_HOLDER_CHARS = 200
+_DIGEST = "sha256:"
+_FORGET = "DELETE FROM handrail_remembered WHERE holder = :holder AND kind = 'principal'"
 
 _RECORDED = (
     "SELECT run FROM handrail_summary WHERE principal = :principal "
     "AND run NOT IN (SELECT id FROM handrail_run WHERE principal = :principal)"
 )
+
+
+def as_holder(name: str) -> str:
+    """Return a name as a text every database can store, different for each name."""
+    is_plain = name.isprintable() and len(name) <= _MAX_HOLDER_CHARS
+    if is_plain and not name.startswith(_DIGEST):
+        return name
+    return _DIGEST + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def list_chat_deletions(principal: str) -> list[Step]:
@@ -38,8 +50,12 @@ def remove_runs(database: Database, runs: Sequence[str]) -> None:
 
 
 def erase_records(database: Database, principal: str) -> None:
-    """Remove a principal's conversations, files, and runs without a worker, in this thread."""
-    database.transact_now(list_chat_deletions(principal), 0)
+    """Remove a principal's chats, remembered approvals, and runs without a worker, in this thread.
+
+    What limits count stays until the periods end: an erasure renews no limit.
+    """
+    forget: Step = (_FORGET, [{"holder": as_holder(principal)}])
+    database.transact_now([*list_chat_deletions(principal), forget], 0)
     rows = database.read_now(_RECORDED, {"principal": principal})
     remove_runs(database, [run for (run,) in rows])
 

@@ -180,13 +180,14 @@ CREATE TABLE handrail_result (
     run TEXT NOT NULL, call TEXT NOT NULL, at DOUBLE PRECISION NOT NULL, body {bytes} NOT NULL,
     PRIMARY KEY (run, call));
 CREATE TABLE handrail_rate (
-    name TEXT NOT NULL, holder TEXT NOT NULL, changed DOUBLE PRECISION NOT NULL,
+    name TEXT NOT NULL, holder TEXT NOT NULL, expires DOUBLE PRECISION NOT NULL,
     times TEXT NOT NULL, PRIMARY KEY (name, holder));
-CREATE INDEX handrail_rate_changed ON handrail_rate (changed);
+CREATE INDEX handrail_rate_expires ON handrail_rate (expires);
 CREATE TABLE handrail_remembered (
-    id TEXT PRIMARY KEY, holder TEXT NOT NULL, rule {bytes} NOT NULL,
-    at DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION NOT NULL);
-CREATE INDEX handrail_remembered_holder ON handrail_remembered (holder, expires);
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, holder TEXT NOT NULL,
+    rule {bytes} NOT NULL, at DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION NOT NULL);
+CREATE INDEX handrail_remembered_holder ON handrail_remembered (holder, kind, name);
+CREATE INDEX handrail_remembered_expires ON handrail_remembered (expires);
 """
 """Long results, the times of limited calls as JSON, and rules that people have approved."""
 MIGRATIONS: tuple[Migration, ...] = (
