@@ -13,6 +13,7 @@ from handrail import (
     READ,
     Call,
     Hook,
+    LongResults,
     Result,
     Text,
     Tool,
@@ -22,6 +23,7 @@ from handrail import (
     tool,
     writes_file,
 )
+from handrail.agent import ResultFolder
 from handrail.messages import (
     Delta,
     Message,
@@ -169,16 +171,21 @@ def named(tools: Toolset, name: str) -> Tool[..., Any]:
 
 
 class Recorded:
-    """Records steps in memory. What is recorded is not done again."""
+    """Records steps in memory. What is recorded is not done again.
+
+    Args:
+        results: Stores long results, for several executors.
+    """
 
     claimant = "segment"
     records = None
     hook = Hook()
 
-    def __init__(self) -> None:
+    def __init__(self, results: ResultFolder | None = None) -> None:
         self.known, self.ledger = dict[str, Result](), MemoryLedger()
         self.steps = self
         self.texts = list[str]()
+        self.results = results
         self._next = 0
 
     async def record(self, _name: str, work: Callable[[], Awaitable[str]], /) -> str:
@@ -189,6 +196,10 @@ class Recorded:
 
     async def begin(self, _turn: Turn[Any], /, *, again: bool) -> None:
         pass
+
+    def find_results(self, *, are_known: bool) -> LongResults:
+        reader: Any = "always" if are_known else "when_needed"
+        return LongResults(reader=reader, store=self.results)
 
     def restart(self) -> None:
         self._next = 0

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from handrail import READ, Call, Executor, LongResults, Toolset, tool
-from handrail.agent import ResultFolder
+from agent.stage import Recorded
+from handrail import READ, Call, Executor, LongResults, Text, Toolset, tool
+from handrail.agent import Agent, ResultFolder, RunState
+from handrail.messages import Reply, Request, ToolResults
 
 pytestmark = pytest.mark.anyio
 LONG = "a\ud800é" * 20_000
@@ -46,3 +48,29 @@ def test_a_text_comes_back_unchanged_and_only_its_owner_can_read_it(tmp_path: Pa
         0o700,
         *[0o600] * 3,
     ]
+
+
+async def test_after_a_restart_the_tool_that_a_recorded_result_names_is_offered(
+    tmp_path: Path,
+) -> None:
+    offered: list[list[str]] = []
+
+    async def model(request: Request) -> Reply:
+        offered.append([one.name for one in request.tools.specs])
+        last = request.messages[-1]
+        if not isinstance(last, ToolResults):
+            return Reply((Call("write", {}, "c1"),), "calls")
+        if last.results[0].call_id == "c1":
+            rest = Call("read_result", {"call_id": "c1", "start": 30_000}, "c2")
+            return Reply((rest,), "calls")
+        return Reply((Text(last.results[0].text[-7:]),))
+
+    recorder = Recorded(ResultFolder(tmp_path))
+    agent, start = Agent(model, [write]), RunState(run_id="r").add_prompt("Go")
+    first = await agent.run_recorded(start, recorder)
+    del recorder.texts[2:]  # another worker has the first turn only
+    recorder.restart()
+    again = await agent.run_recorded(start, recorder)
+
+    assert (first.output, again.output) == ("THE END", "THE END")
+    assert offered[1:] == [["write", "read_result"]] * 4

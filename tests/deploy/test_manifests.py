@@ -199,5 +199,11 @@ def test_only_what_people_call_has_a_port_in_compose() -> None:
     }
     volumes = [each.split(":")[0] for one in services.values() for each in one.get("volumes", ())]
     assert {each for each in volumes if each[0] not in ".$"} == set(compose["volumes"])
+    address = "postgresql://handrail@database/handrail"  # the password may have any characters
+    password = services["database"]["environment"]["POSTGRES_PASSWORD"]
+    for name in ("worker", "web", "console"):
+        given = services[name]["environment"]
+        assert (given["RUNS_DATABASE"], given["PGPASSWORD"]) == (address, password)
+    assert services["gateway"]["environment"] == {}  # it uses no database
     before = services["worker"]["depends_on"]["database"]["condition"]
     assert (before, "healthcheck" in services["database"]) == ("service_healthy", True)

@@ -26,6 +26,7 @@ from handrail.messages import (
     Usage,
 )
 from handrail.programs import program_tool
+from handrail.runs import open_runs
 from handrail.runs.durable import DurableRuns
 from handrail.shared import Budget
 from handrail.web import ChatApp, Visitor
@@ -346,6 +347,39 @@ async def test_the_estimate_of_a_dead_process_is_spent(tmp_path: Path) -> None:
     assert await spent_of(other) == {"ada": 1}  # it was not dead after all
 
 
+async def test_rows_of_ended_windows_are_removed(tmp_path: Path) -> None:
+    now = [NOON]
+    options: Any = {"window": 60, "clock": lambda: now[0], "name": "often"}
+    calls = make(tmp_path, 9, unit="calls", **options)
+    tokens = make(tmp_path, 9_000, unit="tokens", **options | {"name": "tokens"})
+    sizes: list[list[int]] = []
+    with open_runs(tmp_path / "b.db") as store:
+        for _ in range(30):
+            agent = Agent(model, [look], budget=[calls, tokens])
+            await agent.run("look", principal="ada")
+            sizes.append(
+                [
+                    int(store.select(f"SELECT COUNT(*) FROM handrail_{table}", {})[0][0])  # noqa: S608
+                    for table in ("budget", "budget_part", "reservation")
+                ]
+            )
+            now[0] += 8_000
+
+    assert sizes[0] == [2, 2, 1]
+    assert max(sizes) <= [44, 44, 22]
+
+
+def test_a_budget_can_be_for_a_callable_with_a_name_given(tmp_path: Path) -> None:
+    class ByTeam:
+        def __call__(self, spender: Spender) -> str:
+            return f"{spender.principal}"
+
+    budget = make(tmp_path, per=ByTeam(), name="team")
+    account = budget.find_account(Spender("ada"))
+
+    assert budget.describe(account, account.most).startswith("The budget of 2.5 per name and day")
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -355,6 +389,7 @@ async def test_the_estimate_of_a_dead_process_is_spent(tmp_path: Path) -> None:
         ({"window": 0}, "'day', 'month' or seconds"),
         ({"unit": "words"}, "'cost', 'tokens' or 'calls'"),
         ({"per": "planet"}, "'principal', 'tenant' or a function"),
+        ({"per": lambda _: "all"}, "a lambda has no name: pass `name`, or a function"),
         ({"name": "Not so"}, "use a-z, 0-9 and _"),
         ({"unit": "calls", "at_limit": small}, "pass 'refuse' or 'ask'"),
     ],

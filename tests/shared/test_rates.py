@@ -138,7 +138,7 @@ async def test_old_rows_are_removed(sqlite: str) -> None:
             store.select, "SELECT name, holder FROM handrail_rate", {}
         )
 
-    assert rows == [("calls/look/60.0", "bob")]
+    assert rows == [("calls/look/1.0", "bob")]
 
 
 async def test_limits_for_several_periods_do_not_shorten_each_other(database: str) -> None:

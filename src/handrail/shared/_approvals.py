@@ -194,7 +194,7 @@ class SharedApprovals:
         return RememberedApprovals(self._rulebook, RulePaths())
 
     def _find_holder(self, principal: str | None) -> _Holder | None:
-        """Return whose approvals apply to a principal's calls. None: nobody's."""
+        """Return whose approvals apply to a principal's calls. None: no one's."""
         if callable(self._per):
             return _Holder(self.name, "group", as_holder(self._per(principal)))
         if self._per == "all":

@@ -32,7 +32,7 @@ class SharedRates:
         database: A path, ``postgresql://...``, or a ``RunStore``.
         per: Each ``principal`` or ``tenant`` has its own limits, or the name from a function.
             Default: all share them.
-        name: The name in the database. Limits with one name and one period are one limit.
+        name: The name in the database. Limits with one name and period are one limit.
         clock: Returns the time in seconds.
     """
 
@@ -54,8 +54,8 @@ class SharedRates:
         each, at, made = _JSON[self._store.database.is_postgres]
         recent = f"FROM {each} WHERE {at} > :since"
         self._take = (
-            f"UPDATE handrail_rate SET expires = :expires, times = (SELECT {made} FROM (SELECT {at} "
-            f"AS at {recent} UNION ALL SELECT :now) AS t) "
+            f"UPDATE handrail_rate SET expires = :expires, times = (SELECT {made} FROM "
+            f"(SELECT {at} AS at {recent} UNION ALL SELECT :now) AS t) "
             f"WHERE {_KEY} AND (SELECT COUNT(*) {recent}) < :most"
         )
 

@@ -227,7 +227,7 @@ class Conversations:
         return (await self._database.transact(rows, 0))[0] > 0
 
     async def erase(self, principal: str) -> None:
-        """Delete a principal's conversations and files, and what their runs recorded.
+        """Delete a principal's conversations, files and approvals, and what their runs recorded.
 
         ``DurableRuns.erase`` does this for durable runs.
         """
