@@ -14,6 +14,7 @@ from handrail.runs._durable.orders import Order
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.results import StoredResults
 from handrail.runs._durable.rows import Rows, step_row
+from handrail.runs._store.claims import PatientLedger
 from handrail.runs._store.points import reach
 
 _CUT = '{"cut": true}'
@@ -68,7 +69,7 @@ class SegmentRecorder:
         self.steps = self
         self.known = self._once.known
         self.records = self._once
-        self.ledger: Ledger = rows.ledger
+        self.ledger: Ledger = PatientLedger(rows.ledger)
         self.find_results = StoredResults(rows.database, order.run).find
         self.hook = Hook(around=self._run_once)
 

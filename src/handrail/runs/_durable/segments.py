@@ -33,6 +33,7 @@ from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
 from handrail.runs._durable.rows import Rows, RunRow, end_row, head_row, state_row, take_row
 from handrail.runs._engine.port import Engine, segment_id
 from handrail.runs._live.sending import Sender
+from handrail.runs._store.claims import PAUSES
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import DatabaseError, Step
 from handrail.runs.journal import JournalEntry, RunHead
@@ -44,8 +45,6 @@ log = logging.getLogger("handrail.runs")
 
 _End: TypeAlias = tuple[Standing, str, RunState]
 """The run's status after a segment, why it ended, and its state."""
-PAUSES = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
-"""Seconds before a segment begins again whose rows the database refused: five minutes in all."""
 _KEPT = 64
 """States a worker keeps for segments it has queued."""
 
