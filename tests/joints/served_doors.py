@@ -43,6 +43,7 @@ from handrail.permissions import Edit
 from joints.agent_doors import run_agent
 from joints.case import PATIENCE, Case, Door, Seen, Shown
 from mcp_served.served import MODERN, connect, over_http
+from unframed import UNFRAMED
 
 _ACTIONS = {Allow: "accept", Deny: "decline", Edit: "accept"}
 
@@ -262,6 +263,7 @@ async def use_service(case: Case) -> Seen:
         made = openapi_tools(document, client, credentials={"user": claims}, **given_tools)
         limits = CallLimits(retry=Retry(attempts=3, base=0.001, cap=0.001))
         options = {"limits": limits, **case.options}
+        options["hooks"] = [*options.get("hooks", ()), *UNFRAMED]
         asking = {one.spec.name: one.spec.needs_approval for one in case.tools}
         tools = [
             replace(one, spec=replace(one.spec, needs_approval=asking[one.spec.name]))

@@ -80,7 +80,7 @@ class RequestedCall(Record):
 
     @property
     def is_framed(self) -> bool:
-        """Whether a model is to see where its result begins and ends. Code reads it as it is."""
+        """Whether a model is to see where its result begins and ends. Code reads it without."""
         framed = self.running is not None and self.running.checked.spec.framed
         return framed and not self.turn.options.whole
 
