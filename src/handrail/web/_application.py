@@ -123,6 +123,7 @@ class ChatApp:
             if self._durable is not None:
                 await self._durable.__aenter__()
             await self._conversations.prepare()
+            self._serving.open()
             self._is_open = True
 
     async def _ping(self) -> None:

@@ -29,6 +29,9 @@ class WorkerChats:
         self._conversations = conversations
         self._details = details
 
+    def open(self) -> None:
+        """Do nothing: workers look."""
+
     async def start(
         self, head: ConversationHead, visitor: Visitor, messages: Sequence[Message]
     ) -> None:

@@ -19,6 +19,8 @@ from handrail.runs._store.port import DatabaseError
 from handrail.runs._store.tables import PUT_NAME
 from handrail.runs.journal import RunBusy
 
+CLAIMED = "SELECT 1 FROM handrail_conversation WHERE run = :run AND lease > :now"
+"""Finds a run's conversation while a web process runs it."""
 log = logging.getLogger("handrail.runs")
 
 _T = TypeVar("_T")
