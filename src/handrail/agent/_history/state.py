@@ -43,6 +43,13 @@ class EarlyCall(NamedTuple):
     result: Result
 
 
+class BackgroundCall(NamedTuple):
+    """A call that runs in the background: the model has read that it has started."""
+
+    call: Call
+    turn_id: str
+
+
 class RunState(NamedTuple):
     """A run's messages, its results and its pending calls.
 
@@ -70,6 +77,8 @@ class RunState(NamedTuple):
     """The tokens' cost. Computed only in runs with a cost limit."""
     answers: tuple[GivenAnswer, ...] = ()
     """Answers that were given and could not be used yet: their calls wait behind other ones."""
+    background: tuple[BackgroundCall, ...] = ()
+    """Calls that run in the background. Only a state of a run that has not ended has some."""
 
     def add_prompt(self, *parts: str | Content) -> RunState:
         """Return the state with another prompt for the next turn. Limits count from here."""
@@ -150,6 +159,13 @@ def unknown_result(call: AnyCall) -> Result:
 def over_limit_result(call: Call) -> Result:
     """Return the result for a call over the limit."""
     return Result.fail(call.id, FailureKind.CANCELLED, _OVER_LIMIT)
+
+
+def result_without_run(call: AnyCall, *, is_over_limit: bool, again: bool) -> Result:
+    """Return the result for a call that a run did not pass to its executor."""
+    if isinstance(call, TruncatedCall) or (again and not is_over_limit):
+        return unknown_result(call)
+    return over_limit_result(call) if is_over_limit else not_started_result(call)
 
 
 def stopped_result(call: Call, reason: str) -> Result:
