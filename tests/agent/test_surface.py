@@ -203,7 +203,7 @@ def test_a_mistake_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             "messages of an API as the history": "history[0] is a dict: pass a RunState or messages. For messages of an API, use `decode_messages` of its module in handrail.providers.",
             "a result as the history": "Pass the state of the result: `result.state`.",
             "a result to resume": "Pass the state of the result: `result.state`.",
-            "an unknown option": "A run has no option 'message_history'. Its options are answers, deps, history, limits, metadata, model, on_event, principal, system.",
+            "an unknown option": "A run has no option 'message_history'. Its options are answers, deps, history, limits, metadata, model, on_event, principal, save, system.",
             "a number as the limits of a run": "limits=5: pass Limits, as in `Limits(turns=10)`.",
             "one answer": "answers must be a dict by the ids of the pending calls, as in `{pending.id: Allow()}`.",
             "an async listener": "on_event must be a plain function: it is called and not awaited.",

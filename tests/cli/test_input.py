@@ -366,6 +366,24 @@ def test_a_key_is_shown_while_a_reply_streams_in(chat: Chat) -> None:
     assert shown <= 10 < frames_before(late, "Z")
 
 
+def test_news_are_drawn_twenty_times_a_second_at_most(chat: Chat) -> None:
+    """Five hundred fragments come in a second."""
+    pty = chat()
+    began = time.monotonic()
+    pty.types("stream\r")
+    pty.sees("word20")
+    mark = len(pty.seen)
+    pty.sees("word600")
+    seconds = time.monotonic() - began
+    frames = pty.seen[mark:].count("\x1b[?2026h")
+    pty.types("\x03")
+    pty.sees("stopped;")
+    pty.types("\x04")
+
+    assert pty.ends() == 0
+    assert frames <= 20 * seconds + 1
+
+
 def test_a_terminal_that_goes_away_ends_it(chat: Chat, handrail: Handrail) -> None:
     pty = chat()
     pty.types("hello\r")

@@ -76,8 +76,8 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def url(bundles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    sys.modules.pop("service", None)
-    import service  # type: ignore[import-not-found]
+    sys.modules.pop("pages", None)
+    import pages  # type: ignore[import-not-found]
 
     listening = socket.create_server(("127.0.0.1", 0))
     address = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -88,12 +88,12 @@ def url(bundles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         assert PAGES[name][0] in text
         return HTMLResponse(text.replace(PAGES[name][0], f"/modules/{name}.js"))
 
-    inner = service.make_app(model, address, str(tmp_path / "chats.db"))
+    inner = pages.make_app(model, address, str(tmp_path / "chats.db"))
     modules = Mount("/modules", StaticFiles(directory=bundles))
     app = Starlette(routes=[Route("/{name}.html", show), modules, Mount("/", inner)])
     Thread(target=lambda: anyio.run(serve_app, app, listening), daemon=True).start()
     yield address
-    sys.modules.pop("service", None)
+    sys.modules.pop("pages", None)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -26,6 +26,7 @@ from handrail._support.loop import in_event_loop
 from handrail.agent._arguments import (
     AnyTools,
     add_tools,
+    apply_options,
     as_approvals,
     as_model,
     as_tools,
@@ -95,6 +96,8 @@ class RunArgs(TypedDict, total=False):
     """This run's model, in place of the agent's."""
     system: str | SystemPrompt
     """This run's system prompt, in place of the agent's."""
+    save: Save
+    """Saves this run's state after each step, before the agent's ``save``."""
 
 
 class Agent(Generic[T]):
@@ -295,13 +298,7 @@ class Agent(Generic[T]):
         if recorder is None:  # its answers can be used
             check_answers(options.get("answers", NO_ANSWERS), start.requests)
         executor.tools.check_deps(options.get("deps"), "`agent.run`")
-        settings = self._settings
-        if "limits" in options:
-            settings = replace(settings, limits=options["limits"])
-        if "system" in options:
-            settings = replace(settings, system=options["system"])
-        if "model" in options:
-            settings = replace(settings, model=as_model(options["model"]))
+        settings = apply_options(self._settings, options)
         above = () if parent is None else parent.budgets
         budgets = (*self._budgets, *above)
         settings = replace(settings, model=_limit(settings.model, budgets, start, options))

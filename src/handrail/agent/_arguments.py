@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from handrail import Approvals, Executor, File, Image, Registry, Text, Tool, Toolset
@@ -11,7 +12,7 @@ from handrail.agent._history.state import RunState
 from handrail.agent._loop.budgets import RunBudget
 from handrail.agent._loop.events import OnEvent, RunEvent
 from handrail.agent._loop.limits import Limits
-from handrail.agent._loop.settings import RunResult
+from handrail.agent._loop.settings import RunResult, RunSettings, Save, T
 from handrail.messages import Content, Message, Model, Prompt, Reply, ToolResults
 from handrail.permissions import Approver
 
@@ -86,6 +87,28 @@ def check_options(options: Mapping[str, Any], known: Iterable[str]) -> None:
         raise TypeError(
             "answers must be a dict by the ids of the pending calls, as in `{pending.id: Allow()}`."
         )
+
+
+def apply_options(settings: RunSettings[T], options: Mapping[str, Any]) -> RunSettings[T]:
+    """Return an agent's settings with one run's options in their place."""
+    given = {name: options[name] for name in ("limits", "system") if name in options}
+    if "model" in options:
+        given["model"] = as_model(options["model"])
+    if "save" in options:
+        given["save"] = _save_both(options["save"], settings.save)
+    return replace(settings, **given) if given else settings
+
+
+def _save_both(first: Save, second: Save | None) -> Save:
+    """Return a function that saves a state with both of these, if there are two."""
+    if second is None:
+        return first
+
+    async def save(state: RunState) -> None:
+        await first(state)
+        await second(state)
+
+    return save
 
 
 def tell_both(on_event: OnEvent | None, watch: OnEvent | None) -> OnEvent | None:

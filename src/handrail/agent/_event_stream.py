@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextvars import copy_context
 from functools import cached_property
 from types import TracebackType
@@ -17,7 +17,7 @@ from handrail.agent._history.state import RunState
 from handrail.agent._loop.events import CallEvent, InnerEvent, ModelEvent, OnEvent, RunEvent
 from handrail.agent._loop.settings import RunResult, T
 from handrail.agent._run import Run
-from handrail.events import Asked, Finished, Progressed, Requested, Started, Yielded
+from handrail.events import Asked, Event, Finished, Progressed, Requested, Started, Yielded
 from handrail.messages import ArgsDelta, Content, Delta, Reply, Restart
 from handrail.permissions import Answer, Approver, Pending
 
@@ -48,6 +48,7 @@ class EventStream(Generic[T]):
         self._shown: set[_Question] = set()
         self._answers: dict[_Question, Answer] = {}
         self._asking: dict[_Question, anyio.Event] = {}
+        self._records: list[Any] = []
 
     @property
     def state(self) -> RunState:
@@ -78,6 +79,16 @@ class EventStream(Generic[T]):
         when you resume.
         """
         self._settle(_question(pending), answer)
+
+    def call_events(self) -> AsyncIterator[Event]:
+        """Return all events of the run's calls from now on, such as for a record.
+
+        Iterating over the stream shows the most important ones. This feed has the others, too:
+        decisions, waiting, attempts. It ends with the run.
+        """
+        feed = self._executor.events()
+        self._records.append(feed)
+        return (event async for event in feed if self._calls_around(event.turn) is not None)
 
     async def __aenter__(self) -> Self:
         self._feed = self._executor.events()
@@ -133,18 +144,25 @@ class EventStream(Generic[T]):
     def _find_own(self, event: Any) -> Any:
         """Return this run's event, if its kind is shown. An inner call's event is inside."""
         if isinstance(event, _CALL_EVENTS):
-            key = event.turn
+            calls = self._calls_around(event.turn)
             found: Any = event
-            while not key.startswith(self._turns):
-                owner, _, turn = key.rpartition("/")
-                if not turn.startswith("."):  # as in ids for turns made by tools
-                    return None
-                key, _, call = unquote(owner).rpartition("/")
-                found = InnerEvent(unquote(call.partition("#")[0]), found)
-            return found
+            for call in calls or ():
+                found = InnerEvent(call, found)
+            return None if calls is None else found
         return (
             event if isinstance(event, Delta | ArgsDelta | Restart | Reply | InnerEvent) else None
         )
+
+    def _calls_around(self, key: str) -> list[str] | None:
+        """Return the calls around a turn, the innermost first; None for another run's turn."""
+        calls: list[str] = []
+        while not key.startswith(self._turns):
+            owner, _, turn = key.rpartition("/")
+            if not turn.startswith("."):  # as in ids for turns made by tools
+                return None
+            key, _, call = unquote(owner).rpartition("/")
+            calls.append(unquote(call.partition("#")[0]))
+        return calls
 
     def _note_question(self, event: Any) -> None:
         """Note that this run or a sub-agent shows a question now."""
@@ -165,7 +183,8 @@ class EventStream(Generic[T]):
             self._note_end()
 
     def _note_end(self) -> None:
-        self._feed.close()
+        for feed in (self._feed, *self._records):
+            feed.close()
         self._has_ended = True
         if self._end is not None:
             self._end.set()

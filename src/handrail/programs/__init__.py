@@ -1,4 +1,4 @@
-"""Programs: a model writes Python, and each function that it calls is a call of its own.
+"""Programs: a model writes Python, and each function call in it is a separate tool call.
 
 Needs the extra ``handrail[programs]``.
 """

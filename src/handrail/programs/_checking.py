@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from handrail.programs._prelude import Framed, frame
 
 MAX_CHARS = 100_000
-"""Characters of a program."""
+"""A program's characters."""
 _MAX_FINDINGS = 10
 _FATAL = frozenset(
     {"invalid-syntax", "unresolved-import", "unresolved-reference", "unused-awaitable"}
@@ -36,7 +36,7 @@ _MODULES = (
     "asyncio base64 collections copy csv dataclasses datetime decimal functools hashlib itertools "
     "json math os pathlib random re sys time typing unicodedata"
 )
-"""Modules that a program can import."""
+"""Modules a program can import."""
 _OFFERED = f"The modules are {', '.join(_MODULES.split())}."
 
 
@@ -144,7 +144,7 @@ def _imports(names: list[ast.alias], name: str) -> bool:
 
 
 def _find_dropped(tree: ast.AST, functions: Collection[str]) -> Iterator[tuple[str, int]]:
-    """Yield the functions and lines of calls whose coroutine is certainly not awaited."""
+    """Yield functions and lines whose call's coroutine is certainly not awaited."""
     read = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     defined = {
         node.name
@@ -172,7 +172,7 @@ def _find_dropped(tree: ast.AST, functions: Collection[str]) -> Iterator[tuple[s
 
 
 def read_findings(text: str, functions: Mapping[str, Any], program: Framed) -> tuple[str, ...]:
-    """Return those findings of the type check that mean that a program will fail."""
+    """Return the type check's findings which mean a program will fail."""
     try:
         found: list[dict[str, Any]] = json.loads(text)
     except ValueError:
@@ -198,7 +198,7 @@ def _is_fatal(finding: Mapping[str, Any], functions: Mapping[str, Any]) -> bool:
     if rule == "unresolved-attribute":
         return message.startswith("Module `")
     if rule == "invalid-argument-type" and not _is_plain_type(message):
-        return False  # one of several types, as the check guesses them, may be the right one
+        return False  # any guessed type may be the right one
     if rule in _ABOUT_CALLS:
         named = _OF_FUNCTION.search(message)
         return named is not None and named[1] in functions
@@ -220,7 +220,7 @@ def _describe(finding: Mapping[str, Any], program: Framed) -> str:
 
 
 def mark_line(code: str, start: int, end: int) -> str:
-    """Return the part of a program around its waiting expression, with that line marked."""
+    """Return the program lines around the waiting expression, with its line marked."""
     before = code.encode()[:start].decode(errors="replace").count("\n")
     after = code.encode()[: max(start, end - 1)].decode(errors="replace").count("\n")
     lines = code.split("\n")

@@ -1,4 +1,4 @@
-"""Run the worker processes in namespaces of their own, where bubblewrap works."""
+"""Run the worker processes in separate namespaces, where bubblewrap works."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PROBE_SECONDS = 10.0
 
 
 def make_command(bwrap: str, worker: str) -> list[str]:
-    """Return a command that starts a worker with no network, files or processes of the host.
+    """Return a command for starting a worker without the host's network, files or processes.
 
-    The worker ends with the thread that started it.
+    The worker ends with the thread it was started from.
     """
     binds = [part for path in _SYSTEM if Path(path).exists() for part in ("--ro-bind", path, path)]
     limits = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
@@ -30,7 +30,7 @@ def make_command(bwrap: str, worker: str) -> list[str]:
 
 @cache
 def find_binary() -> str | None:
-    """Return the program that starts a worker, or None for the worker without a wrapper."""
+    """Return the program starting a worker, or None for a worker without a wrapper."""
     bwrap, worker = shutil.which("bwrap"), find_worker()
     if bwrap is None or worker is None:
         return None

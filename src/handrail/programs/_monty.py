@@ -1,4 +1,4 @@
-"""The interpreter: sessions of Monty in worker processes, and where a program waits."""
+"""The interpreter: Monty sessions in worker processes, and where a program waits."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from handrail.programs._isolation import find_binary
 from handrail.programs._prelude import CALL, Framed, Unfit, read_value
 
 MAX_WORKERS = 8
-"""Worker processes. A program that waits lends its worker to one that runs."""
+"""Worker processes. A waiting program lends its worker to a running one."""
 MAX_WAIT_SECONDS = 30.0
-"""Seconds that a program waits for a worker."""
+"""Seconds a program waits for a worker."""
 RECURSION = 200
 _SEED = "program"
 
 Bind: TypeAlias = Callable[[str, str], dict[str, Any]]
-"""Returns the arguments of a call by name, from JSON text. Raises TypeError, in the program."""
+"""Returns a call's arguments by name, from JSON text. Raises TypeError, in the program."""
 
 
 class Waits(NamedTuple):
@@ -49,7 +49,7 @@ class Waits(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A program has ended: its value, and the functions that were called and never awaited."""
+    """A program has ended: its value, and the functions called but never awaited."""
 
     value: Any
     dropped: tuple[str, ...]
@@ -62,7 +62,7 @@ class Stopped(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """A program did not start: the findings of the type check, as JSON text."""
+    """A program did not start: the type check's findings, as JSON text."""
 
     findings: str
 
@@ -71,7 +71,7 @@ Step: TypeAlias = Waits | Ended | Stopped | Rejected
 
 
 class Crashed(Exception):
-    """The worker of a program was lost. The program can begin again."""
+    """A program's worker was lost. The program can begin again."""
 
 
 class Settings(NamedTuple):
@@ -83,14 +83,14 @@ class Settings(NamedTuple):
     stubs: str | None
     """The functions, for the type check; None to leave it out."""
     now: datetime
-    """The time that the program sees. It stands still, so that the program can begin again."""
+    """The time a program sees. It stands still, so the program can begin again."""
     memory: int
     seconds: float
     calls: int
 
 
 class Pool:
-    """The worker processes of this process."""
+    """This process's worker processes."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -100,7 +100,7 @@ class Pool:
         """Starts workers. They end with their thread, so it must live as long as the pool."""
         self._is_forked = False
         self._idle: dict[Session, None] = {}
-        """Sessions of programs that wait, in the order in which they began to."""
+        """Sessions of waiting programs, the longest waiting first."""
 
     def open(self, session: Session, **options: Any) -> MontySession:
         """Return a session with a worker. Blocks until one is free; a program may be parked."""
@@ -130,7 +130,7 @@ class Pool:
         return self._monty.checkout(**options).__enter__()
 
     def _make_room(self) -> None:
-        """Wait until a worker is free, or take one from a program that waits."""
+        """Wait until a worker is free, or take one from a waiting program."""
         if not self._lock.wait_for(self._has_room, MAX_WAIT_SECONDS):
             raise TimeoutError
         if self._lent >= MAX_WORKERS:
@@ -143,7 +143,7 @@ class Pool:
         return self._lent < MAX_WORKERS or bool(self._idle)
 
     def give_back(self) -> None:
-        """Note that a worker is free."""
+        """Note a free worker."""
         with self._lock:
             self._lent -= 1
             self._lock.notify()
@@ -160,7 +160,7 @@ class Pool:
             self._lock.notify()
 
     def forget(self) -> None:
-        """Refuse to use the workers of this process's parent: both would read from them."""
+        """Refuse to use the parent process's workers: both would read from them."""
         self._lock = threading.Condition()
         self._is_forked = self._monty is not None
 
@@ -237,7 +237,7 @@ class Session:
         return self._advance(feed)
 
     def settle(self, outcomes: Mapping[int, Any]) -> Step:
-        """Resume with the outcomes of the awaited calls, by number."""
+        """Resume with the awaited calls' outcomes, by number."""
         POOL.claim(self)
         if self._session is None:
             self._restore()
@@ -270,7 +270,7 @@ class Session:
             POOL.give_back()
 
     def kill(self) -> None:
-        """End the worker in the middle of its work, from another thread."""
+        """End the worker while it works, from another thread."""
         pid = self._pid  # which another thread can set
         if pid is not None:
             with suppress(ProcessLookupError):
@@ -353,7 +353,7 @@ class Session:
         return None
 
     def _take_call(self, snapshot: FunctionSnapshot) -> Any:
-        """Note a call of a function. Its coroutine waits once it is awaited."""
+        """Note a function call. Its coroutine waits once it is awaited."""
         if snapshot.is_os_function:
             return snapshot.resume_not_handled()
         if snapshot.function_name != CALL:
@@ -372,7 +372,7 @@ class Session:
         return snapshot.resume({"future": ...})
 
     def _find_name(self, snapshot: NameLookupSnapshot) -> Any:
-        """Resolve the name that only the prelude can use."""
+        """Resolve the name only the prelude can use."""
         if self._is_ready or snapshot.variable_name != CALL:
             return snapshot.resume()
 

@@ -1,4 +1,4 @@
-"""Calls of a program: their arguments from Python, and their outcomes as Python."""
+"""A program's calls: their arguments from Python, and their outcomes as Python."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _KINDS = {
     "timeout": "TimeoutError",
     "unknown_tool": "NameError",
 }
-"""The nearest builtin exception for a kind of failure. The others are a RuntimeError."""
+"""The nearest builtin exception for a failure kind. The others are a RuntimeError."""
 _COROUTINE = re.compile(r"<coroutine [\w.()]+>")
 MAX_ARGS_CHARS = 2_000_000
-"""Characters of one call's arguments, as JSON."""
+"""Characters in one call's arguments, as JSON."""
 MAX_DEPTH = 50
 _MAX_SHOWN_CALLS = 50
 _MAX_SHOWN_CHARS = 200
 
 
 def bind_args(function: Function, text: str) -> dict[str, Any]:
-    """Return the arguments of a call by the tool's names, from JSON text. Raises TypeError."""
+    """Return a call's arguments by the tool's names, from JSON text. Raises TypeError."""
     name, names = function.name, list(function.parameters)
     args, kwargs = _read_args(name, text)
     if len(args) > function.positional:
@@ -90,7 +90,7 @@ def _raise(kind: str, message: str) -> dict[str, Any]:
 
 
 def make_ref(call_id: str, number: int) -> str:
-    """Return the name of an image or file, which a program can return."""
+    """Return a name for an image or file, which a program can return."""
     return f"{call_id}#{number}"
 
 
@@ -99,7 +99,7 @@ def _describe_media(part: Image | File, ref: str) -> dict[str, Any]:
 
 
 class RanCall(NamedTuple):
-    """A call that a program made, and its result."""
+    """A program's call, and its result."""
 
     call: Call
     result: Result

@@ -1,6 +1,6 @@
 """Code before a program and around its value: only JSON text leaves the interpreter.
 
-The interpreter sends values as a graph. A few lines of a program can make one that Python expands
+The interpreter sends values as a graph. A few program lines can make one which Python expands
 to more than any memory has, or whose hash takes years to compute: nothing could stop that here. As
 JSON text, they are written inside the interpreter, within its limits.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 CALL = "_handrail_call"
-"""The only function that a program gets from outside. Only the functions below can reach it."""
+"""The only function a program gets from outside. Only the functions below can reach it."""
 _VALUE = "_handrail_value"
 _WRITE = "_handrail_write"
 _PRELUDE = f"""\
@@ -36,7 +36,7 @@ def {_WRITE}(call, dumps, text):
 {CALL} = None
 """
 _BREAK = f"{_VALUE} = \\\n"
-"""Makes the last expression an assignment. It is a line of its own: columns stay unchanged."""
+"""Makes the last expression an assignment. It is a separate line: columns stay unchanged."""
 _OWN_FRAME = re.compile(r'  File "<python-input-0>".*\n(?:    .*\n)*')
 _LINE = re.compile(r'(File "<python-input-1>", line )(\d+)')
 MAX_VALUE_CHARS = 1_000_000
@@ -44,7 +44,7 @@ _MAX_ERROR_CHARS = 10_000
 
 
 def write_prelude(functions: Iterable[str]) -> str:
-    """Return code that defines the functions of a program."""
+    """Return code defining a program's functions."""
     made = [f"{name} = {_VALUE}({name!r})" for name in functions]
     return "\n".join([_PRELUDE, *made, f"{_VALUE} = None"])
 
@@ -58,7 +58,7 @@ class Framed(NamedTuple):
     line: int = 0
     """Its number."""
     asks: tuple[str, ...] = ()
-    """Expressions for the value as JSON text. The first one that is not null counts."""
+    """Expressions for the value as JSON text. The first which is not null counts."""
 
     def find_line(self, number: int) -> int:
         """Return a line's number in the program as it was written."""
@@ -69,7 +69,7 @@ class Framed(NamedTuple):
         return place - len(_BREAK) if self.line and place > self.added else place
 
     def read_error(self, shown: str) -> str:
-        """Return an error as a model reads it: without own frames, and of bounded length."""
+        """Return an error as a model reads it: without own frames, and with bounded length."""
         text = _OWN_FRAME.sub("", shown)
         text = _LINE.sub(lambda found: f"{found[1]}{self.find_line(int(found[2]))}", text)
         return _clip_middle(text.replace("<python-input-1>", "program"))
@@ -81,7 +81,7 @@ def frame(code: str, tree: ast.Module, last: str) -> Framed:
     Args:
         code: The program.
         tree: Its syntax tree.
-        last: The name that the last statement assigns; or empty.
+        last: The name the last statement assigns; or empty.
     """
     data, edits = code.encode(), list[tuple[int, int, bytes]]()
     starts = [0]
@@ -105,7 +105,7 @@ def frame(code: str, tree: ast.Module, last: str) -> Framed:
 
 
 def _find_returns(tree: ast.Module) -> Iterable[Any]:
-    """Yield statements outside functions that return a value: they end the program."""
+    """Yield the `return` statements outside functions which have a value: they end the program."""
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
@@ -125,7 +125,7 @@ def read_value(text: str) -> Any:
         raise Unfit(f"its value has more than {MAX_VALUE_CHARS:,} characters: return less")
     try:
         return json.loads(text)
-    except ValueError:  # an integer that Python does not read
+    except ValueError:  # an integer Python does not read
         return text
     except RecursionError:
         raise Unfit("its value is nested too deeply") from None

@@ -40,9 +40,9 @@ from handrail.programs._stubs import Function
 from handrail.programs._threads import THREADS
 
 _MAX_CHECKED = 1_000
-"""Programs that were checked, and need no second check."""
+"""Checked programs, which need no second check."""
 _MAX_CHECK_SECONDS = 10.0
-"""The type check has no limit of its own: some short programs take it forever."""
+"""The type check itself has no limit: some short programs take it forever."""
 _checked: OrderedDict[bytes, None] = OrderedDict()
 
 
@@ -51,41 +51,41 @@ class ProgramLimits:
     """One program's resources."""
 
     calls: int = 100
-    """Calls of functions."""
+    """Function calls."""
     seconds: float = 600.0
-    """Seconds of the program and its calls together, without the time that people take."""
+    """Seconds for the program and its calls together, without the time people take."""
     cpu_seconds: float = 5.0
-    """Seconds that the program computes between two calls."""
+    """Seconds of computing between two calls."""
     memory: int = 64_000_000
     """Bytes."""
     result_chars: int = 8_000_000
-    """Characters of all results together."""
+    """Characters in all results together."""
     args_chars: int = 8_000_000
-    """Characters of all arguments together."""
+    """Characters in all arguments together."""
     printed_chars: int = 4_000
-    """Characters of what it prints that the model reads."""
+    """Characters the model reads from what it prints."""
 
 
 class ProgramFunctions(NamedTuple):
-    """The functions that programs can call."""
+    """The functions programs can call."""
 
     functions: Mapping[str, Function]
     stubs: str
     """The functions for the type check."""
     prelude: str
-    """The code that defines them."""
+    """The code defining them."""
     limits: ProgramLimits
 
 
 class _Round(NamedTuple):
-    """Calls that a program waited for, and what it got."""
+    """Calls a program waited for, and what it got."""
 
     calls: Waits
     outcomes: Mapping[int, Any]
 
 
 class Program:
-    """One run of a program."""
+    """One program run."""
 
     def __init__(self, offer: ProgramFunctions, text: str, context: Context) -> None:
         self._offer = offer
@@ -164,7 +164,7 @@ class Program:
         raise ToolFailed(describe_refusal([_ENDLESS]))
 
     async def _go_on(self, outcomes: Mapping[int, Any]) -> Step:
-        """Give the program the outcomes of its calls. If its worker was lost, begin again, once."""
+        """Give the program its calls' outcomes. If its worker was lost, begin again, once."""
         assert self._session is not None  # noqa: S101  it waits
         step: Step
         try:
@@ -203,7 +203,7 @@ class Program:
             self._seconds += perf_counter() - began
 
     async def _call(self, waits: Waits) -> dict[int, Any]:
-        """Make the calls that the program waits for, and return their outcomes."""
+        """Make the calls the program waits for, and return their outcomes."""
         functions, limits = self._offer.functions, self._offer.limits
         if self._seconds > limits.seconds:
             raise self._fail(f"TimeoutError: it ran longer than {limits.seconds:g} seconds")
@@ -226,7 +226,7 @@ class Program:
         return {number: self._read_result(result) for (number, *_), result in pairs}
 
     def _read_result(self, result: Result) -> dict[str, Any]:
-        """Return the outcome of a call, unless the program has read too much."""
+        """Return a call's outcome, unless the program has read too much."""
         self._read += len(result.text if result.data is None else result.data)
         most = self._offer.limits.result_chars
         if self._read > most:
@@ -259,7 +259,7 @@ class Program:
         return Session(settings, bind, self._printed)
 
     async def _find_time(self) -> datetime:
-        """Return when the program began first. The clock is a call, so that it is recorded."""
+        """Return when the program began first. The clock is a call, so it is recorded."""
         clock = Call(_read_clock.spec.name, {}, id="clock")
         [result] = await self._context.turn("clock", [clock], tools=[_read_clock])
         if result.failure is not None or result.data is None:
@@ -271,7 +271,7 @@ class Program:
 
 
 class _Stepping:
-    """A step in a thread, which may outlive the program that waits for it."""
+    """A step in a thread, which may outlive the waiting program."""
 
     def __init__(self, session: Session, work: Callable[[], Any]) -> None:
         self._session = session
@@ -290,7 +290,7 @@ class _Stepping:
                 self._session.close()
 
     def leave(self) -> None:
-        """End the worker in the middle of the step, or after it: no one takes the outcome."""
+        """End the worker during the step, or after it: no one takes the outcome."""
         with self._lock:
             self._left, ended = True, self._ended
         self._session.kill()
@@ -314,4 +314,4 @@ def _read_clock() -> float:
 
 _ENDLESS = "It takes too long to check. Write a shorter or simpler one."
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-"""The time in programs that do not read it."""
+"""The time in programs which do not read it."""

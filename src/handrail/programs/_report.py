@@ -31,7 +31,7 @@ Functions:
 
 
 class Printed:
-    """The beginning of what a program prints, and how much more there was."""
+    """The start of a program's output, and how much more there was."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -71,7 +71,7 @@ def describe_failure(error: str, printed: str, ran: Sequence[RanCall]) -> str:
 def describe_end(
     value: Any, printed: str, dropped: Sequence[str], unknown: Sequence[RanCall]
 ) -> str:
-    """Return the value of a program, what it printed, and what went wrong without an error."""
+    """Return a program's value, what it printed, and what went wrong without an error."""
     parts = list[str]()
     shown = _write(value)
     if printed:
@@ -87,14 +87,14 @@ def describe_end(
 
 
 def find_media(value: Any, ran: Iterable[RanCall]) -> tuple[Image | File, ...]:
-    """Return the images and files that a value refers to."""
+    """Return the images and files a value refers to."""
     held = dict(_media_of(ran))
     refs = dict.fromkeys(_find_refs(value)) if held else {}
     return tuple([held[ref] for ref in refs if ref in held])
 
 
 def make_result(call_id: str, text: str, media: Sequence[Image | File]) -> Result:
-    """Return the result of a program."""
+    """Return a program's result."""
     return Result(call_id, text, (Text(text), *media) if media else ())
 
 

@@ -1,4 +1,4 @@
-"""Stubs: the functions of a program as Python, for the type check and for a model."""
+"""Stubs: a program's functions as Python, for the type check and for a model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class UnboundLocalError(NameError): ...
 class UnicodeDecodeError(ValueError): ...
 class UnicodeEncodeError(ValueError): ...
 """
-"""The names that the type check lacks, and that the interpreter has."""
+"""The names the type check lacks, and the interpreter has."""
 _SIMPLE = {
     "string": "str",
     "integer": "int",
@@ -46,7 +46,7 @@ ANY = "Any"
 
 
 def to_identifier(name: str, taken: Iterable[str] = ()) -> str:
-    """Return a name as Python can write it, different from those that are taken."""
+    """Return a name as Python can write it, different from those already taken."""
     made = re.sub(r"\W", "_", name, flags=re.ASCII)
     if not made or made[0].isdigit():
         made = f"_{made}"
@@ -58,21 +58,21 @@ def to_identifier(name: str, taken: Iterable[str] = ()) -> str:
 
 
 class Function(NamedTuple):
-    """A tool as a function of a program."""
+    """A tool as a function in a program."""
 
     name: str
     """The name in the program."""
     spec: Spec
     parameters: Mapping[str, str]
-    """The names of parameters in the program, and those of the tool, in order."""
+    """The parameters' names in the program, and the tool's, in order."""
     required: frozenset[str]
-    """The names in the program of those without a default."""
+    """The program's names for those without a default."""
     positional: int
     """How many can be given by position."""
 
 
 def make_functions(specs: Iterable[Spec]) -> dict[str, Function]:
-    """Return the functions of these tools, by their names in a program."""
+    """Return these tools' functions, by their names in a program."""
     made: dict[str, Function] = {}
     for spec in specs:
         name = to_identifier(spec.name, {*made, *_RESERVED})
@@ -97,14 +97,14 @@ def _make_function(name: str, spec: Spec) -> Function:
 
 
 class Stubs:
-    """Writes the functions of a program."""
+    """Writes a program's functions."""
 
     def __init__(self, functions: Iterable[Function]) -> None:
         self._classes: dict[str, str] = {}
         self._definitions: Mapping[str, Any] = {}
         written = [self._write(function) for function in functions]
         self.functions = "\n".join(written)
-        """The functions, and the classes of their arguments and results."""
+        """The functions, and the classes for their arguments and results."""
 
     @cached_property
     def text(self) -> str:
@@ -134,7 +134,7 @@ class Stubs:
         return f"{head}\n    {_document(spec)}"
 
     def _type(self, schema: Any, name: str) -> str:  # noqa: C901, PLR0911  one case for each kind
-        """Return a schema as a type. Classes are added under a name that begins with this one."""
+        """Return a schema as a type. Classes are added under a name beginning with this one."""
         match schema:
             case {"$ref": reference}:
                 return self._referred(str(reference))
@@ -217,7 +217,7 @@ def _default(schema: Any) -> str:
 
 
 def _document(spec: Spec) -> str:
-    """Return one line of documentation, as a string that ends where it should."""
+    """Return one line of documentation, as a string which ends where it should."""
     line = " ".join(spec.description.split("\n\n")[0].split())
     if len(line) > _MAX_DOC_CHARS:
         line = f"{line[: _MAX_DOC_CHARS - 1]}…"

@@ -45,7 +45,7 @@ class _Job(Generic[T]):
 
 
 class Threads:
-    """Threads that wait for work. They start when needed, and stay."""
+    """Threads waiting for work. They start when needed, and stay."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The tool that runs programs, and which tools are functions in them."""
+"""The tool for running programs, and which tools are functions in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AnyFunction = Tool[..., Any] | Callable[..., Any]
 _FOREVER = float("inf")
 _NO_LIMITS = ProgramLimits()
 USE = "program"
-"""The key of a spec's metadata: ``only`` for programs only, ``also`` for both, or ``never``."""
+"""The key in a spec's metadata: ``only`` for programs only, ``also`` for both, or ``never``."""
 
 
 def program_tool(
@@ -25,15 +25,15 @@ def program_tool(
     name: str = "run_program",
     limits: ProgramLimits = _NO_LIMITS,
 ) -> Tool[..., Any]:
-    """Return a tool that runs a Python program whose functions are these tools.
+    """Return a tool running a Python program whose functions are these tools.
 
-    Each call in a program is a call of the executor running the program, which must have these
+    Each call in a program is a call by the executor running the program, which must have these
     tools. It is checked, decided, approved, ordered and recorded like a model's call. If one needs
     approval later, the program waits, also in another process.
 
     Args:
-        functions: The tools that a program can call.
-        name: The name of the tool.
+        functions: The tools a program can call.
+        name: The tool's name.
         limits: What one program can use.
     """
     tools = functions if isinstance(functions, Toolset) else Toolset(*functions)
@@ -57,7 +57,7 @@ def program_tool(
 
         Args:
             code: The program: Python, without a Markdown fence.
-            context: The context of the call.
+            context: The call's context.
         """
         result: Result = await Program(offer, code, context).run()
         return result
@@ -71,10 +71,10 @@ def with_programs(
     name: str = "run_program",
     limits: ProgramLimits = _NO_LIMITS,
 ) -> Toolset:
-    """Return these tools with one that runs programs.
+    """Return these tools with one for running programs.
 
     A tool says in its metadata how it is used: ``{"program": "only"}``, ``"also"`` or ``"never"``.
-    By default, tools that only read and declare what they return can be called in programs too.
+    By default, tools which only read and declare what they return can be called in programs too.
     """
     given = tools if isinstance(tools, Toolset) else Toolset(*tools)
     functions = [one for one in given if _find_use(one) in ("only", "also")]

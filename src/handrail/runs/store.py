@@ -317,9 +317,11 @@ class RunStore:
         return hold_run(self.database, run)
 
     def is_held(self, run: str) -> bool:
-        """Return whether a process holds the run."""
-        from handrail.runs._store.claims import make_run_lock
+        """Return whether a process holds the run, or has claimed its conversation."""
+        from handrail.runs._store.claims import CLAIMED, make_run_lock
 
+        if self.select(CLAIMED, {"run": run, "now": self._clock()}):
+            return True
         return make_run_lock(self.database, run).is_taken()
 
     def remove(self, run: str) -> None:

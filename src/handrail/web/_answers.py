@@ -20,7 +20,7 @@ from handrail.web._visitor import Visitor
 _MAX_REQUESTS = 1_000
 _LOOK_SECONDS = 0.05
 _LAYOUT = str.maketrans("", "", "\n\t")
-"""Characters of a rule's layout."""
+"""Characters in a rule's layout."""
 
 
 class Inbox:
@@ -107,7 +107,7 @@ def _check_form(pending: Pending, answer: Edit) -> None:
 
 
 def describe_request(pending: Pending) -> dict[str, Any]:
-    """Return everything a person needs to answer, and the digest of it."""
+    """Return everything a person needs to answer, and its digest."""
     return {
         "pending": pending.id,
         "seen": request_digest(pending),

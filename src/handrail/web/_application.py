@@ -1,4 +1,4 @@
-"""The ASGI application of a chat: its routes, each behind the guard."""
+"""A chat's ASGI application: its routes, each behind the guard."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LIST = 50
 _LOOK_SECONDS = 0.1
 """Between two checks for a conversation that another request continues."""
 _PLACE = re.compile("([0-9]{1,15}(-[0-9a-f]{1,8}-[0-9]{1,15}-[0-9]{1,15}-[0-9a-f]{0,16})?)?")
-"""The id of an event, without its run."""
+"""An event's id, without its run."""
 
 
 class ChatApp:
@@ -61,9 +61,9 @@ class ChatApp:
         origins: The origins whose pages may send messages, such as ``https://shop.example``.
         database: Stores the conversations: a path, ``postgresql://...``, or a ``RunStore``.
             Durable runs bring theirs.
-        agent: The name of the durable runs' agent.
+        agent: The durable runs' agent, by name.
         deps: Returns the objects for the tools of a visitor's runs, in this process.
-        details: Whether pages see arguments and results of calls.
+        details: Whether pages see calls' arguments and results.
         wait: Seconds a message waits for the one before in its conversation. Then it gets 409.
         linger: Seconds an agent's run continues when no one watches it. Durable runs continue.
         max_stored_bytes: How many bytes of files one principal may keep.
@@ -123,6 +123,7 @@ class ChatApp:
             if self._durable is not None:
                 await self._durable.__aenter__()
             await self._conversations.prepare()
+            self._serving.open()
             self._is_open = True
 
     async def _ping(self) -> None:
@@ -360,7 +361,7 @@ class ChatApp:
 def _check_options(
     durable: DurableRuns | None, agent: str, *, has_deps: bool, has_database: bool
 ) -> None:
-    """Refuse options of the other kind."""
+    """Refuse the other kind's options."""
     if durable is None and (agent or not has_database):
         raise ValueError("For an Agent, pass `database`, and no `agent`.")
     if durable is not None and (has_deps or has_database or not agent):

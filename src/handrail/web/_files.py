@@ -1,4 +1,4 @@
-"""Files that visitors send: bounded, of known kinds, and never shown as pages."""
+"""Files that visitors send: bounded, in known kinds, and never shown as pages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class KeptFile(NamedTuple):
 
     @property
     def content(self) -> Content:
-        """The file as a part of a prompt."""
+        """The file as a prompt part."""
         if self.kind.startswith("image/"):
             return Image(self.data, self.kind)
         return File(self.data, self.kind, self.name)

@@ -1,4 +1,4 @@
-"""The guard around every route: pages of other sites, strangers, and large bodies stay out."""
+"""The guard around every route: other sites' pages, strangers, and large bodies stay out."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Refusal(Exception):
 
 
 def bad(text: str) -> Refusal:
-    """Return the refusal of a malformed request."""
+    """Return a malformed request's refusal."""
     return Refusal(HTTPStatus.BAD_REQUEST, text)
 
 
@@ -88,7 +88,7 @@ class RequestGuard:
         return answer
 
     def _check_source(self, request: Request) -> None:
-        """Refuse writes from pages of other sites. Browsers send ``Origin`` with each write."""
+        """Refuse writes from other sites' pages. Browsers send ``Origin`` with each write."""
         if request.method in _READS:
             return
         origins = request.headers.getlist("origin")

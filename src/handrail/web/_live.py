@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import anyio
 
+from handrail.web._records import ChatRecord
 from handrail.web._wire import WireEvent
 from handrail.web.conversations import ConversationHead
 
@@ -17,14 +18,15 @@ _MAX_ENDED = 100
 class LiveRun:
     """Events of one run, and whether someone waits for them."""
 
-    def __init__(self, head: ConversationHead) -> None:
+    def __init__(self, head: ConversationHead, record: ChatRecord) -> None:
         self.head = head
+        self.record = record
         self.events: list[WireEvent] = []
         self.is_working = True
         self.is_waiting = False
         """Whether it waits for a person."""
-        self.is_recorded = False
-        """Whether the journal has it."""
+        self.is_cancelled = False
+        """Whether a command has cancelled it."""
         self.interrupt: Callable[[], None] = _ignore
         self.task: object = None
         self.watchers = 0
@@ -99,6 +101,10 @@ class LiveRuns:
     def find(self, run: str) -> LiveRun | None:
         """Return a run of this process."""
         return self._runs.get(run)
+
+    def list_working(self) -> list[LiveRun]:
+        """Return the runs under way."""
+        return [one for one in self._runs.values() if one.is_working]
 
     def add(self, live: LiveRun) -> None:
         """Add a run, and forget old ones that have ended."""

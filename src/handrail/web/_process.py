@@ -1,27 +1,23 @@
-"""Chats whose runs this process runs. A run waiting for a person is recorded."""
+"""Chats whose runs this process runs, and records."""
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextvars import copy_context
-from datetime import UTC, datetime
-from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from anyio import to_thread
 
 from handrail._support.loop import spawn
-from handrail.agent import Agent, RunState
-from handrail.messages import Message
+from handrail.agent import Agent, EventStream, RunState
+from handrail.messages import Message, Prompt
 from handrail.permissions import Answer
-from handrail.runs import RunRecord, translate_stop
-from handrail.runs.lines import answer_fields
-from handrail.runs.record import read_saved_answer
-from handrail.runs.statuses import CANCELLED, FAILED, RUNNING, WAITING, Standing
+from handrail.runs import translate_stop
+from handrail.runs.statuses import CANCELLED, FAILED, WAITING, Standing
 from handrail.web._live import LiveRun, LiveRuns
+from handrail.web._records import ChatRecord, find_answered, find_cancelled, find_standing
 from handrail.web._serving import Place
 from handrail.web._visitor import Visitor
 from handrail.web._wire import WireEvent, from_event, from_standing
@@ -69,12 +65,18 @@ class ProcessChats:
         self._linger = linger
         self._details = details
         self._lives = LiveRuns()
+        self._follower: object = None
+
+    def open(self) -> None:
+        """Begin to look for runs answered or cancelled elsewhere."""
+        self._follower = spawn(copy_context(), self._follow)
 
     async def start(
         self, head: ConversationHead, visitor: Visitor, messages: Sequence[Message]
     ) -> None:
         """Start a run in a new task."""
-        live = LiveRun(head)
+        live = LiveRun(head, ChatRecord(self._store, head))
+        live.record.begin(visitor, cast("Prompt", messages[-1]))
         self._lives.add(live)
         self._spawn(live, RunState(messages=tuple(messages), run_id=head.run), visitor, {})
 
@@ -92,11 +94,12 @@ class ProcessChats:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._renew, live)
+                group.start_soon(live.record.show_soon)
                 if not answers:  # an answered call runs, whoever watches
                     group.start_soon(live.stop_unwatched, self._linger)
                 state, standing = await self._run(live, state, visitor, answers)
                 group.cancel_scope.cancel()
-            await self._keep(live, state, visitor, standing)
+            await self._keep(live, state, standing)
         except Exception:  # noqa: BLE001  nothing awaits this task
             _log.exception("a chat's run could not be kept")
             standing = FAILED
@@ -110,19 +113,28 @@ class ProcessChats:
         self, live: LiveRun, state: RunState, visitor: Visitor, answers: Mapping[str, Answer]
     ) -> tuple[RunState, Standing]:
         options: dict[str, Any] = {"principal": visitor.principal, "metadata": visitor.metadata}
+        options |= {"save": live.record.save, "on_event": live.record.note_event}
         if self._deps is not None:
             options["deps"] = self._deps(visitor)
-        async with self._agent.stream(history=state, answers=answers, **options) as events:
+        events = self._agent.stream(history=state, answers=answers, **options)
+        standing = FAILED
+        async with anyio.create_task_group() as group, events:
             live.interrupt = events.interrupt
-            try:
-                async for event in events:
-                    found = from_event(event, details=self._details)
-                    if found is not None:
-                        live.put(found)
-            except Exception:  # noqa: BLE001  the conversation continues
-                _log.exception("a chat's run failed")
-                return events.state, FAILED
-            return events.state, translate_stop(events.result.stop_reason)
+            group.start_soon(live.record.write_events, events.call_events())
+            standing = await self._show(live, events)
+        return events.state, standing
+
+    async def _show(self, live: LiveRun, events: EventStream[Any]) -> Standing:
+        """Tell the watchers about events, and return how the run ended."""
+        try:
+            async for event in events:
+                found = from_event(event, details=self._details)
+                if found is not None:
+                    live.put(found)
+        except Exception:  # noqa: BLE001  the conversation continues
+            _log.exception("a chat's run failed")
+            return FAILED
+        return CANCELLED if live.is_cancelled else translate_stop(events.result.stop_reason)
 
     async def _renew(self, live: LiveRun) -> None:
         """Renew the claim until the run ends. If it was lost, stop."""
@@ -134,39 +146,15 @@ class ProcessChats:
                 live.interrupt()
                 return
 
-    async def _keep(
-        self, live: LiveRun, state: RunState, visitor: Visitor, standing: Standing
-    ) -> None:
+    async def _keep(self, live: LiveRun, state: RunState, standing: Standing) -> None:
         head = live.head
         if standing == WAITING:
-            live.is_recorded = True
-            await to_thread.run_sync(self._record, head, state, visitor, standing)
+            await live.record.end(state, standing)
             live.head = await self._conversations.park(head)
             return
-        live.head = await self._conversations.settle(head, state.transcript()[head.entries :])
-        if live.is_recorded:
-            await to_thread.run_sync(self._record, head, state, visitor, standing)
-
-    def _record(
-        self, head: ConversationHead, state: RunState, visitor: Visitor, standing: Standing
-    ) -> None:
-        """Write where a run stands. Its questions are then in the inbox."""
-        record = RunRecord(self._store, head.run)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        about: dict[str, Any] = {"began": now} if not record.head.entries else {}
-        about |= {"labels": sorted(visitor.labels)} if visitor.labels else {}
-        ended = {"ended": now} if standing != WAITING else {}
-        record.keep(state)
-        record.set_status(
-            status=standing.status,
-            reason=standing.reason,
-            command="web",
-            prompt=head.title,
-            agent="chat",
-            principal=visitor.principal,
-            **about,
-            **ended,
-        )
+        state = state.abandon()
+        live.head = await self._conversations.settle(head, state.messages[head.entries :])
+        await live.record.end(state, standing)
 
     async def place(self, head: ConversationHead) -> Place:
         """Return the place behind the events so far."""
@@ -218,61 +206,82 @@ class ProcessChats:
 
     async def resume(self, run: str) -> None:
         """Continue a run whose questions were answered, in this process."""
+        if await to_thread.run_sync(find_standing, self._store, run) != "answered":
+            return
         head = await self._conversations.find(run)
         if head is None or head.lease >= 0:
-            return
-        state, answers = await to_thread.run_sync(self._read_answers, run)
-        if not answers:
             return
         try:
             head = await self._conversations.renew(head)
         except ConversationBusy:
             return  # another process does it
-        live = self._lives.find(run) or LiveRun(head)
-        live.head, live.is_recorded = head, True
+        live = self._lives.find(run) or LiveRun(head, ChatRecord(self._store, head))
+        live.head = head
+        saved = await self._conversations.get(head.principal, head.id)
+        state, answers = await live.record.take_answers(saved.messages)
+        if not answers:  # another process has just used them
+            await self._conversations.park(head)
+            return
         self._lives.add(live)
         visitor = Visitor(principal=head.principal, metadata=head.metadata)
-        await to_thread.run_sync(self._note_answers, run, answers, state)
         self._spawn(live, state, visitor, answers)
 
-    def _read_answers(self, run: str) -> tuple[RunState, dict[str, Answer]]:
-        record = RunRecord(self._store, run)
-        state, given = record.state(), record.answers
-        open_ = [one.id for one in state.questions if one.id in given]
-        return state, {one: read_saved_answer(given[one]["saved"]) for one in open_}
+    async def _follow(self) -> None:
+        """Look for runs answered or cancelled elsewhere, as long as the process lives."""
+        late, was_well = set[str](), True
+        while True:
+            await anyio.sleep(_LOOK_SECONDS)
+            try:
+                late = await self._look(late)
+                was_well = True
+            except Exception:  # noqa: BLE001  the database may come back
+                if was_well:
+                    _log.exception("cannot look for answers to chats")
+                was_well = False
 
-    def _note_answers(self, run: str, answers: Mapping[str, Answer], state: RunState) -> None:
-        record, now = RunRecord(self._store, run), time.time()
-        calls = {pending.id: pending.call.id for pending in state.questions}
-        record.put(
-            {
-                "event": "answered",
-                "at": now,
-                "pending": pending,
-                "call_id": calls[pending],
-                **answer_fields(answer),
-            }
-            for pending, answer in answers.items()
-        )
-        record.set_status(status=RUNNING.status)
+    async def _look(self, late: set[str]) -> set[str]:
+        """Continue and stop runs. Those of other processes are left to them for a moment."""
+        answered = await to_thread.run_sync(find_answered, self._store)
+        for run in answered:
+            if run in late or self._lives.find(run) is not None:
+                await self.resume(run)
+        working = {one.head.run: one for one in self._lives.list_working()}
+        if working:
+            for run in await to_thread.run_sync(find_cancelled, self._store, working):
+                working[run].is_cancelled = True
+                working[run].interrupt()
+        return answered
 
     async def settle(self, head: ConversationHead) -> ConversationHead:
-        """End the claim of a process that died: results of its calls are unknown."""
+        """Continue an answered run; end the claim of a dead process, or of an ended run."""
+        if head.lease < 0:
+            return await self._settle_parked(head)
         if not self._conversations.has_lapsed(head):
             return head
-        new = await to_thread.run_sync(self._read_new, head)
-        try:
-            return await self._conversations.settle(head, new)
-        except ConversationBusy:
-            return await self._conversations.head(head.principal, head.id)
+        return await self._end(head)
 
-    def _read_new(self, head: ConversationHead) -> tuple[Message, ...]:
-        record = RunRecord(self._store, head.run)
-        if not record.head.entries:
-            return ()
-        state = record.state()
-        record.set_status(status=FAILED.status, reason=FAILED.reason)
-        return state.transcript()[head.entries :]
+    async def _settle_parked(self, head: ConversationHead) -> ConversationHead:
+        standing = await to_thread.run_sync(find_standing, self._store, head.run)
+        if standing == WAITING.status:
+            return head
+        if standing != "answered":  # a command has cancelled or removed it
+            return await self._end(head)
+        await self.resume(head.run)
+        return await self._conversations.head(head.principal, head.id)
+
+    async def _end(self, head: ConversationHead) -> ConversationHead:
+        """End a run without a process: results of calls begun before are unknown."""
+        try:
+            head = await self._conversations.renew(head)
+            messages = await ChatRecord(self._store, head).end_lost()
+            if messages is not None:
+                return await self._conversations.settle(head, messages)
+            await self._conversations.park(head)
+        except ConversationBusy:
+            pass  # another process has just done so
+        else:
+            await self.resume(head.run)
+        return await self._conversations.head(head.principal, head.id)
 
     async def cancel(self, head: ConversationHead) -> bool:
         """Stop a run of this process, or a waiting one."""
@@ -283,19 +292,12 @@ class ProcessChats:
         if head.lease >= 0:
             return False
         head = await self._conversations.renew(head)
-        await to_thread.run_sync(self._note_cancel, head.run)
-        new = await to_thread.run_sync(partial(self._read_state, head))
-        await self._conversations.settle(head, new)
+        new = await ChatRecord(self._store, head).end_lost(by=CANCELLED)
+        await self._conversations.settle(head, new or ())
         if live is not None:
             live.is_waiting = False
             live.put(from_standing(CANCELLED))
         return True
-
-    def _note_cancel(self, run: str) -> None:
-        RunRecord(self._store, run).set_status(status=CANCELLED.status, reason=CANCELLED.reason)
-
-    def _read_state(self, head: ConversationHead) -> tuple[Message, ...]:
-        return RunRecord(self._store, head.run).state().transcript()[head.entries :]
 
 
 async def _wait(live: LiveRun, seen: int, until: float) -> None:

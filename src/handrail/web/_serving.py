@@ -22,6 +22,10 @@ class Place(NamedTuple):
 class Serving(Protocol):
     """Starts a chat's runs, and follows them."""
 
+    def open(self) -> None:
+        """Begin to look for what other processes do."""
+        ...
+
     async def start(
         self, head: ConversationHead, visitor: Visitor, messages: Sequence[Message]
     ) -> None:

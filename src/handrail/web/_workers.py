@@ -29,6 +29,9 @@ class WorkerChats:
         self._conversations = conversations
         self._details = details
 
+    def open(self) -> None:
+        """Do nothing: workers look."""
+
     async def start(
         self, head: ConversationHead, visitor: Visitor, messages: Sequence[Message]
     ) -> None:
@@ -106,5 +109,5 @@ class WorkerChats:
 
 
 def prefix_of(head: ConversationHead) -> str:
-    """Return the beginning of the ids of a run's events."""
+    """Return what the ids of a run's events begin with."""
     return f"{head.run[:12]}:"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -57,6 +58,11 @@ _PRUNE = f"DELETE FROM handrail_conversation WHERE {_HERE} AND changed < :before
 _PRUNE_MESSAGES = (
     "DELETE FROM handrail_message WHERE principal = :principal AND conversation = :id AND NOT "
     f"EXISTS (SELECT 1 FROM handrail_conversation WHERE {_HERE})"
+)
+_OLD_RUNS = (
+    "SELECT r.id FROM handrail_run r JOIN handrail_summary s ON s.run = r.id "
+    "WHERE r.app IS NULL AND s.agent = 'web' AND r.changed < :before AND NOT EXISTS "
+    "(SELECT 1 FROM handrail_conversation c WHERE c.run = r.id AND c.lease <> 0) LIMIT :limit"
 )
 _BATCH = 200
 
@@ -182,11 +188,11 @@ class Conversations:
         """
         if head.lease:
             raise ConversationBusy(_BUSY)
-        return await self._append(head, (prompt,), run=run, lease=self._clock() + LEASE_SECONDS)
+        return await self._append(head, (prompt,), run=run, lease=self._make_lease())
 
     async def renew(self, head: ConversationHead) -> ConversationHead:
         """Renew a claim. Raises ConversationBusy if it was lost."""
-        return await self._set_lease(head, self._clock() + LEASE_SECONDS)
+        return await self._set_lease(head, self._make_lease())
 
     async def park(self, head: ConversationHead) -> ConversationHead:
         """Keep a claim without a process: the run continues by itself, or waits for a person."""
@@ -229,9 +235,10 @@ class Conversations:
         await to_thread.run_sync(self.store.erase, principal)
 
     async def prune(self, *, older_than: float) -> int:
-        """Delete conversations unchanged for ``older_than`` seconds, and files as old.
+        """Delete conversations unchanged for ``older_than`` seconds, and files and runs as old.
 
-        Those that a run continues stay. Returns how many conversations were deleted.
+        Those that a run continues stay, and durable runs. Returns how many conversations were
+        deleted.
         """
         await self.prepare()
         deleted, before = 0, self._clock() - older_than
@@ -241,6 +248,9 @@ class Conversations:
             gone = await self._database.transact([(_PRUNE, keys), (_PRUNE_MESSAGES, here)], 0)
             deleted += gone[0]
         await self._database.write("DELETE FROM handrail_file WHERE at < :before", before=before)
+        while runs := await self._database.read(_OLD_RUNS, before=before, limit=_BATCH):
+            for (run,) in runs:
+                await to_thread.run_sync(self.store.remove, run)
         return deleted
 
     async def _append(
@@ -263,6 +273,10 @@ class Conversations:
             if not is_mine or found != new._replace(changed=found.changed):
                 raise ConversationBusy(_BUSY)
         return new
+
+    def _make_lease(self) -> float:
+        """Return a new lease, unlike any other: a process knows its own by its value."""
+        return self._clock() + LEASE_SECONDS + random.random()  # noqa: S311  not a secret
 
     async def _set_lease(self, head: ConversationHead, lease: float) -> ConversationHead:
         values: dict[str, Any] = {"principal": head.principal, "id": head.id, "run": head.run}

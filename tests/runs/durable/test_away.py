@@ -12,11 +12,11 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from handrail import Call, Text, tool
+from handrail import Allow, Ask, Call, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request, ToolResults
 from handrail.runs._durable import segments
-from handrail.runs._store import database
+from handrail.runs._store import claims, database
 from handrail.runs._store.port import DatabaseAway, DatabaseError
 from handrail.runs.durable import DurableRun, DurableRuns
 from services import Postgres, find_binaries
@@ -45,7 +45,7 @@ class Payments:
         self.began, self.may_end = anyio.Event(), anyio.Event()
         self.paid: list[str] = []
 
-    def make_agent(self) -> Agent[Any]:
+    def make_agent(self, **options: Any) -> Agent[Any]:
         @tool
         async def pay(order: str) -> str:
             """Pay an order."""
@@ -59,7 +59,7 @@ class Payments:
                 return Reply((Text("Done."),))
             return Reply((Call("pay", {"order": "A1"}, "c1"),))
 
-        return Agent(model, [pay])
+        return Agent(model, [pay], **options)
 
 
 def texts(run: DurableRun) -> list[str]:
@@ -155,6 +155,30 @@ async def test_a_run_whose_rows_are_refused_continues_when_they_are_accepted(
         with closing(database.Database(sqlite)) as other:
             await other.write("DROP TRIGGER full")
         done = await runs.wait(run, seconds=60)
+
+    assert (done.status, texts(done), payments.paid) == ("done", ["paid A1"], ["A1"])
+
+
+async def test_an_approval_that_the_database_refuses_to_record_is_recorded_when_it_accepts(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(claims, "PAUSES", (0.05,) * 1000)
+    payments = Payments()
+    payments.may_end.set()
+    agent = payments.make_agent(policy=lambda _: Ask("Pay?"))
+    runs = DurableRuns(sqlite, {"a": agent}, poll=0.05)
+    await add_trigger(sqlite, "INSERT ON handrail_approval")
+    async with runs.work(interval=0.1):
+        run = await runs.start("a", "Pay A1.", run_id="r")
+        await runs.wait(run, seconds=60)
+        await runs.answer("r~1~c1~0", Allow())
+        with anyio.fail_after(60):
+            while caplog.text.count("an approval is recorded again in") < 2:  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+        with closing(database.Database(sqlite)) as other:
+            await other.write("DROP TRIGGER full")
+        while (done := await runs.wait(run, seconds=60)).status == "waiting":  # noqa: ASYNC110
+            await anyio.sleep(0.02)
 
     assert (done.status, texts(done), payments.paid) == ("done", ["paid A1"], ["A1"])
 

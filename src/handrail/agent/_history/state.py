@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
@@ -130,6 +131,19 @@ class RunState(NamedTuple):
             return self.messages
         return (*self.messages, ToolResults(tuple(map(unknown_result, self.open))))
 
+    def abandon(self, allowed: Collection[str] = ()) -> RunState:
+        """Return the state without open requests, after its process died or the run was cancelled.
+
+        A call that may have begun has an unknown result: its request was allowed, one inside it, or
+        one it had to wait for. The others were not started.
+
+        Args:
+            allowed: The ids of the requests whose answers were in use.
+        """
+        results = tuple([_abandon(one, allowed) for one in self.waiting])
+        messages = (*self.messages, ToolResults(results)) if results else self.transcript()
+        return self._replace(messages=messages, waiting=(), answers=())
+
 
 def requests(reply: Reply) -> tuple[AnyCall, ...]:
     """Return a reply's calls, complete or not, in order."""
@@ -154,6 +168,17 @@ def unknown_result(call: AnyCall) -> Result:
     if isinstance(call, TruncatedCall):
         return call.refuse()
     return Result.fail(call.id, FailureKind.UNKNOWN, _RESULT_LOST)
+
+
+def _abandon(result: Result, allowed: Collection[str]) -> Result:
+    """Return the result for a call that waits no more."""
+    pending = result.pending
+    if pending is None:
+        return result
+    was_free = pending.kind == "waiting" and bool(allowed)
+    is_allowed = any(one.id in allowed for one in (pending, *pending.requests))
+    begun = was_free or is_allowed or bool(pending.record)
+    return unknown_result(pending.call) if begun else not_started_result(pending.call)
 
 
 def over_limit_result(call: Call) -> Result:

@@ -45,7 +45,7 @@ _UNDATED = 0.0
 _CUT_OFF: Row = (Span("  … the reply was cut off, and starts again", "warn"),)
 _LONG_SECONDS = 5.0
 """Seconds after which a key for running commands is named."""
-_PAINT_SECONDS = 1 / 30
+_PAINT_SECONDS = 1 / 20
 """Seconds between two paintings of streaming text."""
 
 

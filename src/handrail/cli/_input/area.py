@@ -31,6 +31,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from handrail.cli._base.exits import Exit
 from handrail.cli._input.clipboard import read_clipboard_image
 from handrail.cli._input.completion import ChatCompleter
+from handrail.cli._input.frame_pace import FramePace
 from handrail.cli._input.frame_width import FrameWidth
 from handrail.cli._input.ground import QUESTION, AskingInput
 from handrail.cli._input.history import SavedHistory
@@ -91,6 +92,9 @@ class InputArea:
         self._settled: deque[str] = deque()
         """Text not printed yet."""
         self._width = FrameWidth()
+        self._pace = FramePace()
+        self._is_news_due = False
+        """Whether a later frame shows the news."""
         self._loan: _Loan | None = None
         self._output: Callable[[], str] = str
         """Returns a tool's last output."""
@@ -111,7 +115,7 @@ class InputArea:
             include_default_pygments_style=False,
             terminal_size_polling_interval=None,
             before_render=lambda _app: self._begin_frame(),
-            after_render=lambda _app: self._file.end(),
+            after_render=lambda _app: self._end_frame(),
         )
         app.ttimeoutlen = app.timeoutlen = _ESCAPE_SECONDS
         return app
@@ -146,6 +150,17 @@ class InputArea:
         if settled:
             self._settled.append(settled)
         self._parts.live = live
+        self._post(self._plan_frame)
+
+    def _plan_frame(self) -> None:
+        """Draw the news soon. A key's frame shows them too, and does not wait."""
+        if not self._is_news_due:
+            self._is_news_due = True
+            loop: Any = self._app.loop
+            loop.call_later(self._pace.count_seconds(), self._draw_news)
+
+    def _draw_news(self) -> None:
+        self._is_news_due = False
         self._app.invalidate()
 
     def draw_again(self) -> None:
@@ -155,6 +170,7 @@ class InputArea:
 
     def _begin_frame(self) -> None:
         """Print new text, in one write with the rows following it."""
+        self._pace.begin()
         self._file.begin()
         renderer, output = self._app.renderer, self._app.output
         size = output.get_size()
@@ -171,6 +187,10 @@ class InputArea:
         if self._asks:
             self._asks = False
             output.write_raw(QUESTION)
+
+    def _end_frame(self) -> None:
+        self._file.end()
+        self._pace.end()
 
     def _take_settled(self) -> str:
         taken = [self._settled.popleft() for _ in range(len(self._settled))]

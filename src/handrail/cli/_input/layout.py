@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+from prompt_toolkit.application import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completion
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.layout import (
     BufferControl,
-    ConditionalContainer,
     Dimension,
-    FormattedTextControl,
     HSplit,
     Layout,
-    VSplit,
+    UIContent,
+    UIControl,
     Window,
+    WindowRenderInfo,
 )
+from prompt_toolkit.layout.margins import Margin
 from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor, TabsProcessor
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.search import SearchDirection, SearchState
@@ -72,21 +75,62 @@ def color_depth(theme: Theme) -> ColorDepth:
 def make_layout(parts: Parts) -> Layout:
     """Return the rows, with the cursor in the input."""
     search = _search(parts)
-    rows = HSplit(
-        [
-            _window(parts, lambda: parts.live),
-            ConditionalContainer(
-                Window(height=1), Condition(lambda: not parts.live and not _is_low(parts))
-            ),
-            _window(parts, lambda: _queued(parts)),
-            _window(parts, lambda: _rule(parts)),
-            _input(parts, search),
-            search,
-            _window(parts, lambda: _completions(parts)),
-            _window(parts, lambda: [parts.status(_width(parts))]),
-        ]
-    )
-    return Layout(VSplit([rows, Window(width=1)]))
+    above, below = _RowsControl(parts, _above), _RowsControl(parts, _below)
+    return Layout(HSplit([above.window(), _input(parts, search), search, below.window()]))
+
+
+class _RowsControl(UIControl):
+    """Rows made once for each frame, and painted once for many."""
+
+    def __init__(self, parts: Parts, make: Callable[[Parts], Sequence[Row]]) -> None:
+        self._parts = parts
+        self._make = make
+        self._rows: Sequence[Row] = ()
+        self._frame = -1
+
+    def window(self) -> Window:
+        """Return a window with the height of the rows."""
+        return Window(self, height=lambda: len(self._now()), dont_extend_height=True)
+
+    def _now(self) -> Sequence[Row]:
+        frame = get_app().render_counter
+        if frame != self._frame:
+            self._frame, self._rows = frame, self._make(self._parts)
+        return self._rows
+
+    def create_content(self, width: int, height: int) -> UIContent:  # noqa: ARG002  as in the base
+        """Return the rows with their colors."""
+        rows, theme = self._now(), self._parts.screen.theme
+        return UIContent(lambda at: _paint(theme, rows[at]), len(rows), show_cursor=False)
+
+
+class _LastColumn(Margin):
+    """Leaves out the last column, as some terminals wrap there."""
+
+    def get_width(self, get_ui_content: Callable[[], UIContent]) -> int:  # noqa: ARG002
+        """Return its width."""
+        return 1
+
+    def create_margin(
+        self,
+        window_render_info: WindowRenderInfo,  # noqa: ARG002
+        width: int,  # noqa: ARG002
+        height: int,  # noqa: ARG002
+    ) -> StyleAndTextTuples:
+        """Return its text."""
+        return []
+
+
+def _above(parts: Parts) -> Sequence[Row]:
+    """Return the changing rows, waiting messages, and a rule."""
+    live = parts.live
+    apart: Sequence[Row] = [()] if not live and not _is_low(parts) else []
+    return [*live, *apart, *_queued(parts), *_rule(parts)]
+
+
+def _below(parts: Parts) -> Sequence[Row]:
+    """Return the completions and the status."""
+    return [*_completions(parts), parts.status(_width(parts))]
 
 
 def _search(parts: Parts) -> SearchToolbar:
@@ -105,7 +149,7 @@ def _search(parts: Parts) -> SearchToolbar:
 
 def _input(parts: Parts, search: SearchToolbar) -> Window:
     empty = Condition(lambda: not parts.buffer.text and not search.search_buffer.text)
-    hint = AfterInput(lambda: _paint(parts, [(Span(_hint(parts), "muted"),)]))
+    hint = AfterInput(lambda: _paint(parts.screen.theme, (Span(_hint(parts), "muted"),)))
     control = BufferControl(
         parts.buffer,
         input_processors=[TabsProcessor(), WholeWords(2), ConditionalProcessor(hint, empty)],
@@ -114,27 +158,21 @@ def _input(parts: Parts, search: SearchToolbar) -> Window:
     )
 
     def start(number: int, wrapped: int) -> StyleAndTextTuples:
-        return _paint(parts, [(_INDENT if number or wrapped else SIGN,)])
+        return _paint(parts.screen.theme, (_INDENT if number or wrapped else SIGN,))
 
     return Window(
         control,
         wrap_lines=True,
+        right_margins=[_LastColumn()],
         dont_extend_height=True,
         height=lambda: Dimension(min=1, max=max(parts.screen.size()[1] // 3, 1)),
         get_line_prefix=start,
     )
 
 
-def _window(parts: Parts, rows: Callable[[], Sequence[Row]]) -> ConditionalContainer:
-    """Return rows with a fixed height, and none at all if there are none."""
-    control = FormattedTextControl(lambda: _paint(parts, rows()))
-    window = Window(control, height=lambda: len(rows()), dont_extend_height=True)
-    return ConditionalContainer(window, Condition(lambda: bool(rows())))
-
-
-def _paint(parts: Parts, rows: Sequence[Row]) -> StyleAndTextTuples:
-    text = "\n".join([parts.screen.theme.paint(row) for row in rows])
-    return to_formatted_text(ANSI(text))
+@lru_cache(maxsize=256)
+def _paint(theme: Theme, row: Row) -> StyleAndTextTuples:
+    return to_formatted_text(ANSI(theme.paint(row)))
 
 
 def _width(parts: Parts) -> int:

@@ -40,10 +40,7 @@ def answer(
         app.say(outcome.text)
     if len(counted) == len(outcomes):
         return
-    if saved.is_durable:
-        app.say("a worker continues the run")
-    else:
-        app.say(f"resume the run with `handrail runs resume {saved.id}`")
+    app.say(saved.continued_by)
 
 
 def find_user() -> str:

@@ -1,9 +1,9 @@
-"""A durable run for commands: read from its journal, and acted on by the engine."""
+"""Runs of other programs for commands: durable runs, and those of chats in a web application."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import anyio
 
@@ -11,12 +11,18 @@ from handrail import HandrailError
 from handrail.agent import RunState
 from handrail.cli._base.exits import Halt
 from handrail.cli._runs.claims import answer_all
-from handrail.cli._runs.saved import check_about, standing_of
+from handrail.cli._runs.saved import (
+    CANCEL_SECONDS,
+    WHY_CANCELLED,
+    SavedRun,
+    check_about,
+    standing_of,
+)
 from handrail.permissions import Pending
 from handrail.runs import AnswerOutcome, RunHead, RunStore
 from handrail.runs.durable import DurableRuns
 from handrail.runs.lines import EVENTS, LineFields, as_fields
-from handrail.runs.statuses import WORKED_ON, Standing
+from handrail.runs.statuses import CANCELLED, WORKED_ON, Standing
 
 T = TypeVar("T")
 
@@ -36,6 +42,7 @@ class DurableSavedRun:
     """A durable run; see ``StoredRun``."""
 
     is_durable = True
+    continued_by = "a worker continues the run"
 
     def __init__(self, store: RunStore, run: str) -> None:
         self.id = run
@@ -111,3 +118,32 @@ class DurableSavedRun:
         except (LookupError, ValueError, HandrailError) as error:
             hint = f"see `handrail runs show {self.id}`"
             raise Halt(str(error), code="refused", hint=hint) from None
+
+
+class WebRun(SavedRun):
+    """A chat's run in a web application, which continues it after an answer."""
+
+    is_durable: ClassVar[bool] = True
+    __slots__ = ()
+
+    @property
+    def continued_by(self) -> str:
+        """How it continues once its calls are answered."""
+        return "the web application continues the run"
+
+    def cancel(self) -> None:
+        """Cancel the run. The process with the chat stops its tools."""
+        self.put_standing(CANCELLED, WHY_CANCELLED)
+        self.wait_for_release(CANCEL_SECONDS)
+
+    def fork(self, turn: int | None, text: str | None) -> NoReturn:  # noqa: ARG002
+        """Refuse: a chat has no other branch."""
+        raise self._refusal("fork")
+
+    def hold(self) -> NoReturn:
+        """Refuse: the web application continues it."""
+        raise self._refusal("resume")
+
+    def _refusal(self, what: str) -> Halt:
+        hint = "send a message in its chat"
+        return Halt(f"cannot {what} run {self.id} of a web chat", code="refused", hint=hint)

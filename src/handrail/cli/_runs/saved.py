@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import click
 
@@ -50,7 +50,7 @@ _POLL_SECONDS = 0.05
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 _TEXTS = ("workspace", "prompt", "began", "why")
 _WORDS: Mapping[str, Sequence[str]] = {
-    "command": ("run", "chat", "acp", "serve", "worker"),
+    "command": ("run", "chat", "acp", "serve", "worker", "web"),
     "status": STATUSES,
     "reason": ("", *REASONS),
 }
@@ -77,6 +77,8 @@ R = TypeVar("R", bound=Readable)
 class SavedRun:
     """A journal run, for commands: its errors are Halts."""
 
+    is_durable: ClassVar[bool] = False
+    """Whether it continues without a command."""
     record: RunRecord
     journal: RunStore
 
@@ -129,9 +131,9 @@ class SavedRun:
         return self.state().pending
 
     @property
-    def is_durable(self) -> bool:
-        """Whether workers run it: a command does."""
-        return False
+    def continued_by(self) -> str:
+        """How it continues once its calls are answered."""
+        return f"resume the run with `handrail runs resume {self.id}`"
 
     def answer(
         self, pending: Sequence[Pending], given: Mapping[str, str]
@@ -148,10 +150,10 @@ class SavedRun:
                 self.put_standing(CANCELLED, WHY_CANCELLED)
         except Halt:
             self.record.note([{"event": CANCEL, "at": time.time()}])
-            if not self._is_released(CANCEL_SECONDS):
+            if not self.wait_for_release(CANCEL_SECONDS):
                 raise
 
-    def _is_released(self, seconds: float) -> bool:
+    def wait_for_release(self, seconds: float) -> bool:
         """Wait until no process holds the run. Returns whether this happened."""
         until = time.monotonic() + seconds
         while self.busy and time.monotonic() < until:

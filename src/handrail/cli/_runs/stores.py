@@ -20,6 +20,7 @@ from handrail.cli._runs.saved import (
 from handrail.permissions import Pending
 from handrail.runs import Codec, RunHead, RunStore, open_runs
 from handrail.runs.answers import read_record
+from handrail.runs.record import RunRecord
 
 if TYPE_CHECKING:
     from handrail.cli._runs.durable_run import DurableSavedRun
@@ -72,7 +73,7 @@ def load_codec(app: App) -> Codec | None:
 
 
 class CommandRuns:
-    """Runs in one place. A command continues some, and workers the others."""
+    """Runs in one place. A command continues some, and workers or web applications the others."""
 
     def __init__(self, app: App, store: RunStore) -> None:
         self._app = app
@@ -83,10 +84,13 @@ class CommandRuns:
         return self._open(find_head(self.journal, wanted))
 
     def _open(self, head: RunHead) -> StoredRun:
-        if "application" not in head.summary:
+        is_web = head.summary.get("command") == "web"
+        if not is_web and "application" not in head.summary:
             return open_run(head.run, self.journal)
-        from handrail.cli._runs.durable_run import DurableSavedRun  # loads the agent
+        from handrail.cli._runs.durable_run import DurableSavedRun, WebRun  # loads the agent
 
+        if is_web:
+            return WebRun(RunRecord(self.journal, head.run), self.journal)
         return DurableSavedRun(self.journal, head.run)
 
     def list(

@@ -11,9 +11,6 @@ from functools import reduce
 
 from handrail import Access, Ask, CheckedCall
 from handrail.permissions import Approvers, Grade
-from handrail.policy._consequences.consequences import IN_EVERY_MODE, find_consequences
-from handrail.policy._consequences.grades import grade_parts
-from handrail.policy._consequences.table import REASONS
 from handrail.policy._decisions.hosts import name_folders, name_hosts
 from handrail.policy._decisions.opinions import (
     CATASTROPHIC,
@@ -84,6 +81,10 @@ def describe_consequence(command: ShellCommand, parts: Sequence[MatchedCommand],
 
     ``parts`` are its simple commands, with the rules allowing them.
     """
+    # the patterns of commands cost much to compile, and most programs run no commands
+    from handrail.policy._consequences.consequences import IN_EVERY_MODE, find_consequences
+    from handrail.policy._consequences.table import REASONS
+
     for kind, cause in find_consequences(command, frozenset(written_commands(parts))).items():
         if mode is not Mode.OPEN or kind in IN_EVERY_MODE:
             return f"{REASONS[kind]}: {quote_command(cause[:_MAX_CAUSE_CHARS])}"
@@ -94,6 +95,8 @@ def ask_about_command(
     tool: str, read: ReadCommand, accesses: Sequence[Access], opinion: Opinion, *, sandboxed: bool
 ) -> Ask:
     """Return the question about a shell command, with its parts and their grades."""
+    from handrail.policy._consequences.grades import grade_parts
+
     chosen = written_commands(read.matched)
     parts = grade_parts(read.spelled, read.known, read.matched, chosen=chosen, sandboxed=sandboxed)
     if opinion.origin is CATASTROPHIC:

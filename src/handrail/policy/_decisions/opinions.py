@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from handrail import READ, WRITE, Access, Effect
 from handrail.permissions import Approvers, Matched, Origin, Verdict
-from handrail.policy._consequences.git_commands import find_checked_out
 from handrail.policy._decisions.safeguards import (
     ProtectedFiles,
     changes_nothing,
@@ -113,6 +112,8 @@ class ReadCommand(NamedTuple):
         files: WorkspaceFiles,
     ) -> ReadCommand:
         """Return a command in a workspace with these absolute paths and these files."""
+        from handrail.policy._consequences.git_commands import find_checked_out
+
         command = spelled.seen_from(folders)
         known = read_known_values(spelled.text).seen_from(folders)
         if words := find_checked_out(known):

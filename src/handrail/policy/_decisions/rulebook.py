@@ -14,7 +14,6 @@ from typing import Any
 
 from handrail import Access, Allow, Call, CheckedCall, Decision, Deny, Effect, Spec
 from handrail.permissions import Matched, Origin
-from handrail.policy._consequences.consequences import find_computed
 from handrail.policy._decisions import hosts
 from handrail.policy._decisions.decision_text import (
     add_sources,
@@ -326,10 +325,11 @@ class Rulebook:
     def _opinions_on_command(
         self, tool: ToolRules, read: ReadCommand, call: CheckedCall, more: Sequence[Opinion]
     ) -> list[Opinion]:
+        from handrail.policy._consequences.consequences import find_computed
+
         args, accesses = tool.read_args(call.call), call.accesses
         usable = partial(self._is_usable, now=self._now(), args=args)
-        command, matched = read.command, read.matched
-        sent = hosts.with_sending(accesses)
+        command, matched, sent = read.command, read.matched, hosts.with_sending(accesses)
         opinions = self._objections_to_command(tool, read, args, sent, usable=usable)
         allowed = command_allowances(matched)
         effect = Effect.DESTROY  # a shell tool's declared effect says nothing about its commands

@@ -17,7 +17,7 @@ from handrail.runs._engine.call_queue import QueuedLines
 from handrail.runs._store.database import Database
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import Step
-from handrail.runs._store.writes import GUARDS, HEAD_AND_TALLY, RunWrites
+from handrail.runs._store.writes import GUARDS, HEAD_AND_TALLY, OPENING, RunWrites
 from handrail.runs.journal import STATUS, JournalLine, RunHead
 from handrail.runs.lines import (
     LineFields,
@@ -52,6 +52,8 @@ class RunJournal:
         self._late: list[tuple[Turn[Any], Any]] = []
         """Earlier turns with calls in the background, and their feeds."""
         self._turns = self._calls = 0
+        self.steps = 0
+        """How many steps former attempts at the segment have recorded."""
         self.step = ""
         """The segment and the number of the step with the last reply."""
         self.queued = QueuedLines()
@@ -106,6 +108,14 @@ class RunJournal:
         self.put_status(QUEUED, why="", ended=None)
         await self.flush()
 
+    async def read_opening(self, segment: int) -> str | None:
+        """Read what a segment needs to begin. Returns its initial state, if it is the first one."""
+        rows = await self._database.read(OPENING, run=self._run, segment=segment)
+        self._head = self._writes.load([row[2:] for row in rows])
+        body: str | None
+        body, self.steps = rows[0][:2] if rows else (None, 0)
+        return body
+
     async def open(self, turns: int, calls: int, segment: int, taken: Step) -> bool:
         """Begin to record a segment, whose state has this many turns and calls.
 
@@ -113,11 +123,11 @@ class RunJournal:
         cancelled.
         """
         self._turns, self._calls = turns, calls
-        head = await self._read_head()
+        head = self._head or await self._read_head()
         if head.status not in {"running", "cancelled"}:
             self.put_status(RUNNING, why="", ended=None)
             await self._flush(segment, lambda _: [taken])
-        return head.status != "cancelled"
+        return (self._head or head).status != "cancelled"
 
     def on_event(self, event: RunEvent) -> None:
         """Add a reply, unless a former attempt at this segment has recorded it."""

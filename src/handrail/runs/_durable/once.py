@@ -52,7 +52,7 @@ class Once:
         self.known: dict[str, Result] = {}
         """Results recorded by a former attempt, by call id."""
         self._running: dict[str, CheckedCall] = {}
-        self._is_again = False
+        self.is_again = False
         """Whether a former attempt at this turn may have recorded calls."""
         self._begun: set[str] = set()
         """The calls whose tools have made calls before, by key."""
@@ -61,7 +61,7 @@ class Once:
 
     async def find_known(self, turn: Turn[Any]) -> None:
         """Find what a former attempt at this turn has recorded."""
-        self._is_again = True
+        self.is_again = True
         for row in await self._rows.calls_of(turn.run_id, self._group or turn.id):
             result = await self._settle(row, turn)
             if result is not None:
@@ -139,7 +139,7 @@ class Once:
 
     async def _run_again(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
         """Run a call that can be repeated, or that begins again with records of its own calls."""
-        if call.is_replayed and self._is_again and not await self._find_begun(call):
+        if call.is_replayed and self.is_again and not await self._find_begun(call):
             return call.refuse(NOT_RECORDED, FailureKind.TRANSIENT)
         result = _recordable(call, await run())
         if call.key in self._stored:

@@ -14,6 +14,7 @@ from handrail.runs._durable.orders import Order
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.results import StoredResults
 from handrail.runs._durable.rows import Rows, step_row
+from handrail.runs._store.claims import PatientLedger
 from handrail.runs._store.points import reach
 
 _CUT = '{"cut": true}'
@@ -54,20 +55,21 @@ class SegmentRecorder:
         self._rows = rows
         self._journal = journal
         self._place = (order.run, order.number)
-        self._recorded: list[str] | None = None
+        self._recorded: list[str] | None = None if journal.steps else []
         self._count = 0
         self._left = turns
         self._is_past_crash = False
         self._is_draining = is_draining
         self.claimant = order.id
         self._once = Once(rows, queues.active.counts, order.run)
+        self._once.is_again = True
         self._queues = queues
         self._gate = queues.active.gate
         self._agent = order.agent
         self.steps = self
         self.known = self._once.known
         self.records = self._once
-        self.ledger: Ledger = rows.ledger
+        self.ledger: Ledger = PatientLedger(rows.ledger)
         self.find_results = StoredResults(rows.database, order.run).find
         self.hook = Hook(around=self._run_once)
 
@@ -104,6 +106,7 @@ class SegmentRecorder:
             return text
 
         async def ask() -> str:
+            self._is_past_crash = True
             return _CUT if self._left <= 0 or self._is_draining() else await work()
 
         text = await self.step(ask)
@@ -117,8 +120,8 @@ class SegmentRecorder:
     async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:
         """Find results recorded by a former attempt at this turn.
 
-        A former attempt can have reached only the first turn without a record, and a turn that the
-        state says to begin again.
+        A former attempt can have reached only the first turn without a record, unless its reply is
+        new, and a turn that the state says to begin again.
         """
         self.known.clear()
         self._journal.listen(turn)

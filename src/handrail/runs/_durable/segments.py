@@ -33,6 +33,7 @@ from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
 from handrail.runs._durable.rows import Rows, RunRow, end_row, head_row, state_row, take_row
 from handrail.runs._engine.port import Engine, segment_id
 from handrail.runs._live.sending import Sender
+from handrail.runs._store.claims import PAUSES
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import DatabaseError, Step
 from handrail.runs.journal import JournalEntry, RunHead
@@ -44,8 +45,6 @@ log = logging.getLogger("handrail.runs")
 
 _End: TypeAlias = tuple[Standing, str, RunState]
 """The run's status after a segment, why it ended, and its state."""
-PAUSES = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
-"""Seconds before a segment begins again whose rows the database refused: five minutes in all."""
 _KEPT = 64
 """States a worker keeps for segments it has queued."""
 
@@ -141,19 +140,16 @@ class Segments:
         line = state_line(state, count_shared(before, state), time.time())
         await self.rows.add_state(order.run, order.number, line.body)
 
-    async def _find_state(self, order: Order) -> RunState:
+    async def _find_state(self, order: Order, body: str | None = None) -> RunState:
+        """Return a segment's initial state, which may have been read."""
         known = self._next.pop(order.id, None)
         if known is not None:
             return known
         if order.state is not None:
             return load_state(order.state)
-        return (await self._read_states(order.run, order.number))[-1]
-
-    async def _read_states(self, run: str, number: int) -> list[RunState]:
-        """Return the initial states of segments, up to one, as far as our rows have them."""
-        bodies = await self.rows.states_of(run, number)
-        entries = [JournalEntry(run, at, STATE, body, "") for at, body in enumerate(bodies)]
-        return list(read_states(entries))
+        bodies = [body] if body else await self.rows.states_of(order.run, order.number)
+        entries = [JournalEntry(order.run, at, STATE, one, "") for at, one in enumerate(bodies)]
+        return list(read_states(entries))[-1]
 
     async def run(self, text: str) -> str:
         """Run one segment, and return the run's status after it."""
@@ -167,19 +163,20 @@ class Segments:
         """Run a segment, and again after a pause if the database refuses to write."""
         for pause in PAUSES:
             try:
-                return await self._run(order, await self._find_state(order))
+                return await self._run(order)
             except DatabaseError:
                 log.exception("the run %s continues in %d seconds", order.run, pause)
             await anyio.sleep(pause)
-        state = await self._find_state(order)
         try:
-            return await self._run(order, state)
+            return await self._run(order)
         except DatabaseError as error:
+            state = await self._find_state(order)
             return await self._fail(order, self.rows.journal(order.run), state, error)
 
-    async def _run(self, order: Order, state: RunState) -> RunStatus:
+    async def _run(self, order: Order) -> RunStatus:
         journal = self.rows.journal(order.run)
-        taken_row = take_row(order.run)
+        body = await journal.read_opening(order.number)
+        state, taken_row = await self._find_state(order, body), take_row(order.run)
         if not await journal.open(state.turns, state.calls, order.number, taken_row):
             return "cancelled"  # by a process that died before it told the engine
         recorder = SegmentRecorder(

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator
+import logging
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
 
+import anyio
 from anyio import to_thread
 
+from handrail.permissions import Ledger
 from handrail.runs._store.database import Database
 from handrail.runs._store.liveness import Lock, make_lock
+from handrail.runs._store.port import DatabaseError
 from handrail.runs._store.tables import PUT_NAME
 from handrail.runs.journal import RunBusy
+
+CLAIMED = "SELECT 1 FROM handrail_conversation WHERE run = :run AND lease > :now"
+"""Finds a run's conversation while a web process runs it."""
+log = logging.getLogger("handrail.runs")
+
+_T = TypeVar("_T")
+PAUSES = (1, 2, 4, 8, 15, 30, 60, 60, 60, 60)
+"""Seconds before a worker repeats what the database refused: five minutes in all."""
 
 
 class StoredLedger:
@@ -41,6 +55,38 @@ class StoredLedger:
     def _find(self, name: str) -> list[str]:
         sql = "SELECT claimant FROM handrail_approval WHERE name = :name"
         return [row[0] for row in self._database.read_now(sql, {"name": name})]
+
+
+class PatientLedger:
+    """A worker's ledger: it waits for a database refusing to record an approval.
+
+    A person has given that approval. Without its record, the call would not run.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def claim(self, name: str, by: str, /) -> bool:
+        """Use an approval. Returns False if another claimant has used it."""
+        return await _repeat(partial(self._ledger.claim, name, by))
+
+    async def end(self, call_key: str, /) -> None:
+        """Record a pending call's result."""
+        await _repeat(partial(self._ledger.end, call_key))
+
+    async def ended(self, call_key: str, /) -> bool:
+        """Return whether a pending call has its result."""
+        return await _repeat(partial(self._ledger.ended, call_key))
+
+
+async def _repeat(work: Callable[[], Awaitable[_T]]) -> _T:
+    for pause in PAUSES:
+        try:
+            return await work()
+        except DatabaseError:
+            log.exception("an approval is recorded again in %d seconds", pause)
+        await anyio.sleep(pause)
+    return await work()
 
 
 def make_run_lock(database: Database, run: str) -> Lock:

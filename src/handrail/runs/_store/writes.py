@@ -26,10 +26,20 @@ HEADS = (
     "LEFT JOIN handrail_summary s ON s.run = r.id"
 )
 """Chain ends: as recorded beside each run, and in its last entries."""
-HEAD_AND_TALLY = (
-    HEADS.replace(" FROM ", f", {', '.join(f's.{name}' for name in TALLY_COLUMNS)} FROM ", 1)
-    + " WHERE r.id = :run"
+_RUN = " WHERE r.id = :run"
+_HEAD_AND_TALLY = HEADS.replace(
+    " FROM ", f", {', '.join(f's.{name}' for name in TALLY_COLUMNS)} FROM ", 1
 )
+HEAD_AND_TALLY = _HEAD_AND_TALLY + _RUN
+_STATE_AND_STEPS = (
+    "o.body, (SELECT COUNT(*) FROM handrail_step p WHERE p.run = r.id AND p.segment = :segment)"
+)
+_FIRST_STATE = (
+    "LEFT JOIN handrail_state o ON o.run = r.id AND o.segment = 0 AND CAST(:segment AS int) = 0"
+)
+_OPENING = _HEAD_AND_TALLY.replace("SELECT ", f"SELECT {_STATE_AND_STEPS}, ", 1)
+OPENING = f"{_OPENING} {_FIRST_STATE}{_RUN}"
+"""The same behind a segment's initial state, if it is a run's first one, and its step count."""
 _MARK_CHARS = 10
 """Characters kept from each digest in a row, to find a changed entry. The last one is complete."""
 _WRONG = "-"

@@ -1,4 +1,4 @@
-"""The UI message stream of the Vercel AI SDK: its requests and its chunks."""
+"""The Vercel AI SDK's UI message stream: its requests and its chunks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _read_approvals(parts: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, W
 
 
 class UiChunks:
-    """Writes chunks of a UI message. It is finished when the run waits."""
+    """Writes a UI message's chunks. It is finished when the run waits."""
 
     stays = False
 
@@ -108,7 +108,7 @@ class UiChunks:
         return [*begin, {"type": "text-delta", "id": self._text, "delta": data["text"]}]
 
     def reply(self, data: Mapping[str, Any]) -> list[_Chunk]:
-        """End the reply's text. Its step ends after the results of its calls."""
+        """End the reply's text. Its step ends after its calls' results."""
         begin = self._begin_step()
         self._step = "replied"
         return [*begin, *(self._end_text() if data["calls"] else self._end_step())]

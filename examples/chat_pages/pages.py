@@ -1,6 +1,6 @@
 """A chat for clients of two protocols: AG-UI, and the AI SDK of Vercel.
 
-Set MODEL to a name such as openai:NAME, and start `python service.py`. Open
+Set MODEL to a name such as openai:NAME, and start `python pages.py`. Open
 http://127.0.0.1:8000/ag_ui.html or http://127.0.0.1:8000/ai_sdk.html.
 """
 

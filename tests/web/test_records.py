@@ -1,0 +1,236 @@
+"""What a chat's runs leave behind: for the next process, for commands, and for answers from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from cli_harness import Handrail, made
+from handrail import Allow
+from handrail.messages import Prompt
+from handrail.runs import RunStore, open_runs
+from handrail.web.conversations import ConversationBusy, Conversations
+from web.chats import as_person, client_of, post_chat, text_of
+from web.paying_program import make_app
+
+PROGRAM = Path(__file__).parent / "paying_program.py"
+
+
+@pytest.fixture
+def handrail(tmp_path: Path) -> Handrail:
+    return made(tmp_path)
+
+
+@pytest.fixture
+def store(sqlite: str) -> Generator[RunStore]:
+    with open_runs(sqlite) as opened:
+        yield opened
+
+
+@contextmanager
+def paying(database: str, folder: Path, *words: str) -> Generator[httpx2.Client]:
+    """A web process of its own, killed at the end, however far it is."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, PROGRAM, database, folder, str(port), *words]
+    path = {**os.environ, "PYTHONPATH": str(PROGRAM.parents[1])}
+    process = subprocess.Popen(list(map(str, command)), env=path)  # noqa: S603
+    transport = httpx2.HTTPTransport(retries=100)
+    url, headers = f"http://127.0.0.1:{port}", as_person("ada")
+    try:
+        with httpx2.Client(
+            base_url=url, headers=headers, timeout=30, transport=transport
+        ) as client:
+            until(lambda: is_open(port) or process.poll() is not None)
+            yield client
+            process.kill()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def until(check: Any) -> None:
+    while not check():
+        time.sleep(0.02)
+
+
+def say(client: httpx2.Client, text: str, *, to: str) -> str:
+    """Send a message, and read until a text comes. Returns the run."""
+    with client.stream("POST", "/chat", json={"text": text, "conversation": "k"}) as response:
+        run = ""
+        for line in response.iter_lines():
+            if not run and line.startswith("data: "):
+                run = line.rpartition('"run":"')[2].partition('"')[0]
+            if to in line:
+                break
+    return run
+
+
+def let_claims_lapse(store: RunStore) -> None:
+    """As a minute later."""
+    sql = "UPDATE handrail_conversation SET lease = 1 WHERE lease > 0"
+    store.database.transact_now([(sql, [{}])], 0)
+
+
+@asynccontextmanager
+async def next_process(database: str, folder: Path) -> AsyncGenerator[httpx2.AsyncClient]:
+    async with client_of(make_app(database, folder)) as client:
+        yield client
+
+
+async def ask_what_happened(database: str, folder: Path) -> str:
+    async with next_process(database, folder) as client:
+        return text_of(await post_chat(client, {"text": "And?", "conversation": "k"}))
+
+
+@pytest.mark.parametrize(("words", "told"), [((), "unknown"), (("forgetful",), "nothing")])
+def test_a_payment_that_a_crash_interrupted_is_unknown(
+    store: RunStore, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    """A process that writes nothing before it pays is the control."""
+    database = str(store.path)
+    with paying(database, tmp_path, *words) as client:
+        say(client, "pay 5", to="event: reply")
+        until((tmp_path / "paid").exists)
+    let_claims_lapse(store)
+
+    assert anyio.run(ask_what_happened, database, tmp_path) == told
+
+
+def test_an_approved_payment_that_a_crash_interrupted_is_unknown(
+    store: RunStore, sqlite: str, tmp_path: Path, handrail: Handrail
+) -> None:
+    with paying(sqlite, tmp_path) as client:
+        run = say(client, "pay 500", to="waiting")
+        waiting = handrail("runs", "show", run, "--database", sqlite)
+        approved = handrail("runs", "approve", run, "--all", "--database", sqlite)
+        until((tmp_path / "paid").exists)
+        paid = handrail("runs", "show", run, "--database", sqlite, "--output", "json").json
+    dead = handrail("runs", "list", "--database", sqlite, "--output", "json").json
+    let_claims_lapse(store)
+    told = anyio.run(ask_what_happened, sqlite, tmp_path)
+    shown = handrail("runs", "show", run, "--database", sqlite, "--output", "json").json
+
+    assert (waiting.exit, approved.exit) == (0, 0), waiting.err + approved.err
+    assert waiting.err.endswith(f"or `handrail runs deny {run}`\n")
+    assert "the web application continues the run" in approved.err
+    assert (paid["status"], paid["command"], paid["prompt"]) == ("running", "web", "pay 500")
+    assert [one["status"] for one in dead["runs"]] == ["running"]  # until its claim lapses
+    assert (told, (tmp_path / "paid").read_text(encoding="utf-8")) == ("unknown", "500\n")
+    assert (shown["status"], shown["reason"], shown["why"]) == (
+        "failed",
+        "error",
+        "its process died",
+    )
+    assert [call["tool"] for turn in shown["turns"] for call in turn["calls"]] == ["pay"]
+
+
+async def wait_until_free(client: httpx2.AsyncClient) -> dict[str, Any]:
+    while True:
+        shown: dict[str, Any] = (await client.get("/conversations/k")).json()
+        if shown["state"] == "free":
+            return shown
+        await anyio.sleep(0.02)
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+async def test_an_answer_from_another_process_continues_a_chat(
+    database: str, tmp_path: Path, *, is_watched: bool
+) -> None:
+    """Also if no process was there when it came: a later one continues."""
+    (tmp_path / "go").touch()
+    store = open_runs(database)
+    async with next_process(database, tmp_path) as client:
+        body = {"text": "pay 500", "conversation": "k"}
+        async with client.stream("POST", "/chat", json=body) as response:
+            async for line in response.aiter_lines():
+                if "waiting" in line:
+                    [waiting] = store.requests()
+                    if not is_watched:
+                        break
+                    await store.answer(waiting.pending.id, Allow(), by="boss")
+    if not is_watched:
+        await store.answer(waiting.pending.id, Allow(), by="boss")
+    async with next_process(database, tmp_path) as client:
+        await client.get("/readyz")
+        with anyio.fail_after(20):
+            while store.runs()[0].status != "done":  # noqa: ASYNC110  another process does it
+                await anyio.sleep(0.02)
+            shown = await wait_until_free(client)
+
+    assert [one["text"] for one in shown["messages"] if "text" in one][-1] == "paid 500"
+    assert (tmp_path / "paid").read_text(encoding="utf-8") == "500\n"
+
+
+def test_commands_stop_and_remove_the_runs_of_chats(
+    sqlite: str, tmp_path: Path, handrail: Handrail
+) -> None:
+    found: list[Any] = []
+    steps = [
+        ("pay 5", "event: reply", "resume fork cancel"),
+        ("pay 500", '"waiting"', "cancel"),
+        ("pay 500", '"waiting"', "prune"),
+    ]
+    with paying(sqlite, tmp_path) as client:
+        for text, mark, words in steps:
+            run = say(client, text, to=mark)
+            for word in words.split():
+                done = handrail("runs", word, run, "--database", sqlite)
+                found.append((word, done.exit, done.err.partition(run)[0]))
+            until(lambda: client.get("/conversations/k").json()["state"] == "free")
+        shown = client.get("/conversations/k").json()
+
+    results = [one["results"][0]["failure"] for one in shown["messages"] if one["role"] == "tool"]
+    assert found == [
+        ("resume", 2, "handrail: cannot resume run "),
+        ("fork", 2, "handrail: cannot fork run "),
+        ("cancel", 0, "waiting for the process that works on it\n"),
+        ("cancel", 0, ""),
+        ("prune", 0, ""),
+    ]
+    assert results == ["unknown", "cancelled"]
+
+
+async def test_old_runs_of_chats_are_pruned_with_their_conversations(
+    database: str, tmp_path: Path
+) -> None:
+    async with next_process(database, tmp_path) as client:
+        await post_chat(client, {"text": "hello", "conversation": "k"})
+        async with client.stream("POST", "/chat", json={"text": "pay 500"}) as response:
+            async for line in response.aiter_lines():
+                if "waiting" in line:
+                    break
+    store = Conversations(database)
+    before = [one.status for one in store.store.runs()]
+    removed = await store.prune(older_than=-1)
+
+    assert (before, removed) == (["waiting", "done"], 1)
+    assert [one.status for one in store.store.runs()] == ["waiting"]
+
+
+async def test_one_of_two_processes_takes_a_waiting_run(database: str) -> None:
+    """Also at the same instant."""
+    first, second = (Conversations(database, clock=lambda: 1_000.0) for _ in range(2))
+    head = await first.claim(await first.create("ada", "k"), "r1", Prompt.of("hi"))
+    head = await first.park(head)
+    mine = await first.renew(head)
+    with pytest.raises(ConversationBusy):
+        await second.renew(head)
+
+    assert await second.head("ada", "k") == mine
