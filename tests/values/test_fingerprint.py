@@ -77,6 +77,7 @@ CHANGES: list[dict[str, Any]] = [
     {"exclusive": True},
     {"background": True},
     {"private": True},
+    {"framed": True},
     {"metadata": {}},
     {"metadata": {"team": "books", "cost": {"euro": 1, "cent": "0.5"}}},
     {"metadata": {"team": "books", "cost": {"euro": True, "cent": 0.5}}},
