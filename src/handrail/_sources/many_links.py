@@ -29,12 +29,11 @@ def find_together(heard: Heard, wanted: Sequence[Wanted]) -> tuple[ValueSource, 
     made_up = [one for one in left if not _is_in(one, read)]
     first, others = (made_up or left)[0], len(left) - 1
     title = f"{others} more link{'s' if others > 1 else ''}" if others else ""
-    kind = "nowhere" if made_up else "read"
     return (
         ValueSource(
             value=first.value,
             name=first.name,
-            kind=kind,
+            kind="nowhere" if made_up else "read",
             verb=first.verb,
             is_link=True,
             title=title,
