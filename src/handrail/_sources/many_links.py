@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from handrail._labels.sources import ValueSource
+from handrail._labels.sources import SourceKind, ValueSource
 from handrail._sources.heard import Heard
 from handrail._sources.lookup import Wanted
 from handrail._sources.spelling import is_plain, normalize_value
@@ -29,11 +29,12 @@ def find_together(heard: Heard, wanted: Sequence[Wanted]) -> tuple[ValueSource, 
     made_up = [one for one in left if not _is_in(one, read)]
     first, others = (made_up or left)[0], len(left) - 1
     title = f"{others} more link{'s' if others > 1 else ''}" if others else ""
+    kind: SourceKind = "nowhere" if made_up else "read"
     return (
         ValueSource(
             value=first.value,
             name=first.name,
-            kind="nowhere" if made_up else "read",
+            kind=kind,
             verb=first.verb,
             is_link=True,
             title=title,
