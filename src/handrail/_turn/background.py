@@ -1,4 +1,4 @@
-"""The results of a turn with calls in the background."""
+"""A turn's results, while calls run in the background."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from handrail._values.result import Result
 async def first_results(turn: Turn[Any]) -> list[Result]:
     """Return a turn's results, in call order, without waiting for calls in the background.
 
-    Their results say that they have started. ``Turn.background`` then has their ids.
+    Their results say so. ``Turn.background`` then has their ids.
     """
     if not turn.tools.has_background:
         return await turn.results()

@@ -74,7 +74,7 @@ class Turn(Generic[D]):
     approved: tuple[str, ...]
     """Request ids without a question: approved, and waiting for other calls."""
     background: tuple[str, ...]
-    """Ids of the calls that ``Executor.run_all`` left running in the background."""
+    """The calls' ids ``Executor.run_all`` left running in the background."""
     _key: str | None
     _last: Record | None
     _reply: Reply | None
@@ -365,7 +365,7 @@ class Turn(Generic[D]):
             await record.wait()
 
     async def result_of(self, record: Record) -> Result:
-        """Return the result of one of its calls."""
+        """Return a call's result."""
         await self._wait(record)
         if self.interrupt is not None:
             raise self.interrupt

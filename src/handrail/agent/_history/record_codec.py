@@ -28,7 +28,7 @@ class TurnRecord(NamedTuple):
     approved: tuple[str, ...] = ()
     """The ids of approved requests whose calls wait behind other ones."""
     background: tuple[str, ...] = ()
-    """The ids of the calls that run in the background."""
+    """The background calls' ids."""
 
 
 _ERROR_FIELDS = ("reason", "kind", "hint", "status", "code", "retry_after", "request_id")

@@ -45,7 +45,7 @@ class EarlyCall(NamedTuple):
 
 
 class BackgroundCall(NamedTuple):
-    """A call that runs in the background: the model has read that it has started."""
+    """A call in the background: the model has read its start, and waits for its result."""
 
     call: Call
     turn_id: str
@@ -79,7 +79,7 @@ class RunState(NamedTuple):
     answers: tuple[GivenAnswer, ...] = ()
     """Answers that were given and could not be used yet: their calls wait behind other ones."""
     background: tuple[BackgroundCall, ...] = ()
-    """Calls that run in the background. Only a state of a run that has not ended has some."""
+    """Calls in the background. Only a running run's state has some."""
 
     def add_prompt(self, *parts: str | Content) -> RunState:
         """Return the state with another prompt for the next turn. Limits count from here."""
@@ -187,7 +187,7 @@ def over_limit_result(call: Call) -> Result:
 
 
 def result_without_run(call: AnyCall, *, is_over_limit: bool, again: bool) -> Result:
-    """Return the result for a call that a run did not pass to its executor."""
+    """Return the result for a call not passed to the executor."""
     if isinstance(call, TruncatedCall) or (again and not is_over_limit):
         return unknown_result(call)
     return over_limit_result(call) if is_over_limit else not_started_result(call)

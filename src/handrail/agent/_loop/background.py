@@ -27,12 +27,12 @@ Until: TypeAlias = Literal["now", "one", "all"]
 
 
 class BackgroundLoop(Protocol):
-    """The part of the loop that calls in the background use."""
+    """The loop, for calls in the background."""
 
     talk: Conversation
 
     def make_turn_again(self, number: str) -> Turn[Any]:
-        """Open a turn of the run again."""
+        """Open a turn again."""
         ...
 
     async def save(self) -> None:
@@ -49,15 +49,15 @@ class Background:
         self._executor = executor
         self._recorder = recorder
         self._turns: dict[tuple[str, str], Turn[Any]] = {}
-        """The turns of calls that run in this process, by turn and call."""
+        """Where calls run in this process, by turn and call."""
         self._lost: dict[tuple[str, str], Result] = {}
-        """The results for calls that ended with another process."""
+        """Results for calls another process left, by turn and call."""
         self._news = anyio.Event()
         self.stop_reason: str | None = None
-        """Why a hook of such a call ended the run, if one did."""
+        """Why a hook ended the run, if one did."""
 
     def follow(self, turn: Turn[Any], calls: Iterable[AnyCall]) -> None:
-        """Add the calls that a turn left running. Those of a recorded turn are in no process."""
+        """Add the calls a turn left running. A recorded turn's calls run in no process."""
         left, kept = set(turn.background), {call.id for call in calls}
         turn.cancel(*left - kept) if left - kept else ()
         for call in calls:
@@ -73,7 +73,7 @@ class Background:
         self.wake()
 
     def wake(self) -> None:
-        """Let the run look again whether there is something to do."""
+        """Let the run look for news."""
         self._news.set()
 
     async def abandon(self) -> None:
@@ -85,7 +85,7 @@ class Background:
                     await turn.ended()
 
     async def take(self, until: Until = "now") -> bool:
-        """Add the results of ended calls to the run's inbox. Returns whether any call was open."""
+        """Add ended calls' results to the run's inbox. Returns whether any call was open."""
         if not self._talk.background:
             return False
         work = partial(self._collect, until)
@@ -98,7 +98,7 @@ class Background:
         return True
 
     def _report(self, turn_id: str, result: Result) -> None:
-        """Add a call's result to the inbox, as text that no person wrote."""
+        """Add a call's result to the inbox, as a quote."""
         talk = self._talk
         ended = next(
             one
@@ -115,7 +115,7 @@ class Background:
         talk.send(Prompt((Text("\n".join((head, *texts)), quoted=True), *others)))
 
     async def _collect(self, until: Until) -> str:
-        """Return the results of ended calls as JSON text."""
+        """Return ended calls' results as JSON text."""
         open_ = self._talk.background
         for turn_id in dict.fromkeys(one.turn_id for one in open_):
             lost = [one for one in open_ if one.turn_id == turn_id and not self._is_known(one)]
@@ -139,7 +139,7 @@ class Background:
         )
 
     async def _find_lost(self, turn_id: str, calls: Sequence[BackgroundCall]) -> None:
-        """Find what became of calls whose process ended. They run again only if that is safe."""
+        """Find the results for calls whose process ended. Only safe ones run again."""
         turn, recorder = self._loop.make_turn_again(turn_id), self._recorder
         if recorder is not None:
             await recorder.begin(turn, again=True)
@@ -176,7 +176,7 @@ class Background:
                     group.start_soon(wait, one)
 
     async def _result_of(self, one: BackgroundCall) -> Result:
-        """Return an ended call's result. One that asks for something is denied it."""
+        """Return an ended call's result. If it asks for something, it gets no answer."""
         key = one.turn_id, one.call.id
         if key not in self._turns:
             return self._lost[key]

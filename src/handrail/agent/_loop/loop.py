@@ -266,7 +266,7 @@ class Loop(Generic[T]):
         return self._executor.turn(number, run=self.talk.run_id, loaded=loaded, **options)
 
     def make_turn_again(self, number: str) -> Turn[Any]:
-        """Open a turn of the run again."""
+        """Open a turn again."""
         return self._make_turn(number, shorten(self.talk.messages, self.talk.shortened))
 
     def _choose_tools(self) -> ToolChoice:
