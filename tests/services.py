@@ -68,6 +68,18 @@ class Postgres:
         made.launch()
         return made
 
+    def replicate(self) -> Postgres:
+        """Start a replica, which follows this server."""
+        folder = Path(tempfile.mkdtemp(prefix="handrail-postgres-"))
+        if os.getuid() == 0:
+            shutil.chown(folder, _owner())
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            replica = Postgres(folder, free.getsockname()[1], self._options)
+        self.run("pg_basebackup", "-d", self.url, "-D", folder / "data", "-R", "-c", "fast", "-N")
+        replica.launch()
+        return replica
+
     def launch(self) -> None:
         """Start the server, and wait until it answers."""
         options = (
@@ -88,7 +100,8 @@ class Postgres:
     def run(self, program: str, *args: object) -> None:
         binaries = find_binaries()
         assert binaries is not None
-        command = as_user([str(binaries / program), *map(str, args)])
+        place = (binaries / "initdb").resolve().parent  # a link can stand for one program alone
+        command = as_user([str(place / program), *map(str, args)])
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
 
     @property

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -34,7 +35,9 @@ from handrail import (
     tool,
 )
 from handrail.adapters import _turns
+from handrail.programs import program_tool
 from conformance import PROVOCATIONS, Conversation, Host, Setup, World, check
+from conformance._setup import Word
 
 HOST = os.environ["HANDRAIL_HOST"]
 MODULE = import_module(f"on_{HOST}")
@@ -236,6 +239,74 @@ def test_a_tool_that_needs_deps_is_refused_where_there_are_none() -> None:
 
     assert any(re.search(said, text) for text in texts)
     assert not any("NoneType" in text for text in texts)
+
+
+PROGRAM = """
+done = [await count_items(number=1)]
+for text in ["1", "2"]:
+    try:
+        done.append(await append_text(path="a", text=text))
+    except PermissionError:
+        done.append("denied")
+done + [await show_file(path="a")]
+"""
+ASKED = ["Append '1' to a?", "Append '2' to a?"]
+DONE = ["counted 1", "appended 1", "appended 2", "showed a"]
+
+
+class ProgramSetup(Setup):
+    """With a program tool, and a person who says one word after the other."""
+
+    said: list[Word]
+
+    def ask(self, call_id: str, question: str) -> Word:
+        self.asked.append((call_id, question))
+        return self.said.pop(0)
+
+
+def run_program(
+    said: Sequence[Word] = (), host: Any = None
+) -> tuple[list[str], list[str], list[str]]:
+    """Return what a model reads of a program, what its calls did, and what a person was asked."""
+    words = dict.fromkeys(["c1"] * bool(said), True)
+    setup = ProgramSetup(world=World(), words=words, is_late=False, needs=frozenset())
+    setup.said = [*said]
+    functions = [one for one in setup.world.toolset() if one.spec.name in PROGRAM]
+    setup.registry.add(program_tool(functions))
+    talk = Conversation(
+        lambda read: () if read else [Call("run_program", {"code": PROGRAM}, "c1")], lambda: None
+    )
+
+    async def converse() -> None:
+        with anyio.fail_after(60):
+            await (host or MODULE.railed)(setup)(talk)
+
+    anyio.run(converse)
+    return [one.text for one in talk.read], setup.world.log, [one for _, one in setup.asked]
+
+
+def test_a_program_is_one_tool_and_its_calls_are_calls_of_the_executor() -> None:
+    assert run_program() == (['["counted 1", "appended 1", "appended 2", "content: 12"]'], DONE, [])
+
+
+PROGRAMS_ASK = getattr(MODULE, "PROGRAMS_ASK", MODULE.railed)
+"""The host whose person is asked in the middle of a program."""
+
+
+@pytest.mark.skipif("approval given" in MODULE.HOST_DECIDES, reason="the host has no approvals")
+def test_approvals_in_the_middle_of_a_program_repeat_nothing() -> None:
+    value = '["counted 1", "appended 1", "appended 2", "content: 12"]'
+
+    assert run_program([True, True], PROGRAMS_ASK) == ([value], DONE, ASKED)
+
+
+@pytest.mark.skipif("approval given" in MODULE.HOST_DECIDES, reason="the host has no approvals")
+def test_a_denial_in_the_middle_of_a_program_is_an_error_in_it() -> None:
+    value = '["counted 1", "appended 1", "denied", "content: 1"]'
+    did = ["counted 1", "appended 1", "showed a"]
+    read, log, asked = run_program([True, False], PROGRAMS_ASK)
+
+    assert (read, log, asked) == getattr(MODULE, "DENIED_PROGRAM", ([value], did, ASKED))
 
 
 class StoppingSetup(Setup):

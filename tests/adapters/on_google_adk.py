@@ -21,7 +21,9 @@ from google.genai import types
 
 from handrail import DESTROY, READ, Call, Context, Executor, Toolset, tool
 from handrail.adapters.google_adk import source, toolset
-from conformance import Conversation, Read, Setup
+from handrail.programs import program_tool
+from conformance import Conversation, Read, Setup, World
+from conformance._setup import Word
 from processes import Asked, Outcome, make_executor
 
 Run = Callable[[Conversation], Awaitable[None]]
@@ -118,6 +120,13 @@ def railed(setup: Setup, **given: Any) -> Run:
     return lambda conversation: converse(setup, conversation, made)
 
 
+def asking(setup: Setup) -> Run:
+    made = [toolset(setup.executor(asks_person=True))]
+    return lambda conversation: converse(setup, conversation, made)
+
+
+PROGRAMS_ASK = asking
+"""ADK asks once for each call."""
 HOST_DECIDES: dict[str, str] = {"an image": "n/a"}
 BARE = {
     "a tool raises": "dies",
@@ -265,3 +274,23 @@ def test_tools_of_adk_run_under_the_rules_of_an_executor() -> None:
 def test_a_tool_that_only_the_api_can_run_is_refused() -> None:
     with pytest.raises(ValueError, match="only the API"):
         source([google_search])
+
+
+STOPPED = """\
+Stopped before its end: it needs the user first. Append '2' to a? Tell the user, and call again after that.
+It had begun, and these calls inside it have ended. Do not repeat them:
+- append_text({"path":"a","text":"1"})"""
+
+
+@pytest.mark.parametrize("first", [True, {"path": "a", "text": "1"}], ids=["allowed", "edited"])
+def test_a_second_approval_inside_a_call_is_not_given_by_the_first(first: Word) -> None:
+    setup = Setup(world=World(), words={"c1": first}, is_late=False, needs=frozenset())
+    append = setup.world.toolset()["append_text"]
+    setup.registry.add(program_tool([append]))
+    code = "for text in '12':\n    await append_text(path='a', text=text)"
+    calls = [Call("run_program", {"code": code}, "c1")]
+    talk = Conversation(lambda read: () if read else calls, lambda: None)
+    anyio.run(railed(setup), talk)
+
+    assert [one.text for one in talk.read] == [STOPPED]
+    assert (setup.world.log, setup.asked) == (["appended 1"], [("c1", "Append '1' to a?")])

@@ -143,6 +143,8 @@ def switched(setup: Setup) -> Run:
     return make_railed(setup, setup.executor(asks_person=True))
 
 
+PROGRAMS_ASK = switched
+"""The SDK asks only before a tool runs."""
 SWITCHED = ("approval edited",)
 """What an approver of the executor makes right."""
 HOST_DECIDES = {"approval edited": "n/a", "a repeated call id": "dies"}

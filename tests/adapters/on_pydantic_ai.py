@@ -152,6 +152,12 @@ async def resume(executor: Executor, store: Path, words: dict[str, bool]) -> Out
 
 
 HOST_DECIDES = {"a repeated call id": "dies"}
+DENIED_PROGRAM = (
+    ["The tool call was denied."],
+    ["counted 1", "appended 1"],
+    ["Append '1' to a?", "Append '2' to a?"],
+)
+"""The host does not pass a denial on. The program ends there."""
 BARE = {
     "a tool raises": "dies",
     "two writers": "lost update",

@@ -59,7 +59,7 @@ def requirements(host: str) -> list[str]:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     extra = project["optional-dependencies"].get(host.replace("_", "-"), [])
-    programs = project["optional-dependencies"]["programs"] if host in CELLS else []
+    programs = project["optional-dependencies"]["programs"]
     return [*project["dependencies"], *extra, *programs, *HOSTS[host], *NEEDED]
 
 

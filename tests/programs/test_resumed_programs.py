@@ -12,8 +12,11 @@ from handrail import (
     Access,
     Allow,
     Approvals,
+    Ask,
     Call,
+    CheckedCall,
     Context,
+    Decision,
     Deny,
     Executor,
     Result,
@@ -253,3 +256,40 @@ async def test_a_context_without_an_executor_makes_no_calls() -> None:
     with pytest.raises(RuntimeError, match="This Context has no executor"):
         await context.turn("1", [], tools=[])
     assert not context.has_begun
+
+
+LEFT = """\
+Stopped before its end: the user denied this call. Do not work around this. Continue without it, or tell the user.
+It had begun, and these calls inside it have ended. Do not repeat them:
+- refund({"order":1})
+- refund({"order":-1}) [failed]"""
+NOTHING_RAN = "Not run: the user denied this call. Do not work around this. Continue without it, or tell the user."
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (
+            "await refund(order=1)\ntry:\n    await refund(order=-1)\nexcept RuntimeError:\n    pass\nawait refund(order=2)",
+            LEFT,
+        ),
+        ("await refund(order=2)", NOTHING_RAN),
+    ],
+    ids=["two have ended", "none has"],
+)
+async def test_a_program_that_is_denied_itself_names_the_calls_that_ran(
+    code: str, text: str
+) -> None:
+    shop, approvals = Shop(), Approvals(approver=defer)
+
+    def policy(call: CheckedCall) -> Decision:
+        return Ask("Refund it?") if call.args.get("order") == 2 else Allow()
+
+    async with Executor(shop.with_program(), policy=policy, approvals=approvals) as executor:
+        turn = executor.turn("1", run="r")
+        turn.add(Call("run_program", {"code": code}, "c"))
+        await turn.ended()
+        [pending] = turn.pending
+        result = await turn.dismiss(pending)
+
+    assert (result.text, pending.kind) == (text, "waiting")

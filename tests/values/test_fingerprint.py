@@ -76,6 +76,7 @@ CHANGES: list[dict[str, Any]] = [
     {"needs_approval": True},
     {"exclusive": True},
     {"private": True},
+    {"framed": True},
     {"metadata": {}},
     {"metadata": {"team": "books", "cost": {"euro": 1, "cent": "0.5"}}},
     {"metadata": {"team": "books", "cost": {"euro": True, "cent": 0.5}}},

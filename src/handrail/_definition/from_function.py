@@ -129,6 +129,7 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "synonyms": _instance_of(Mapping),
     "idempotent": _instance_of(bool),
     "private": _instance_of(bool),
+    "framed": _instance_of(bool),
     "own": _instance_of(Callable),  # type: ignore[arg-type]
     "timeout": _instance_of(int, float),
     "retry": _instance_of(Retry),

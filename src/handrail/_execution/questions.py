@@ -24,6 +24,7 @@ from handrail._permissions.preview import has_preview, preview_call
 from handrail._permissions.review import describe_ask
 from handrail._support.loop import Expired, complete, in_context, must_pass
 from handrail._turn.event_feed import Listeners
+from handrail._turn.inner import add_ended
 from handrail._turn.turn import Turn
 from handrail._values.access import Access
 from handrail._values.approval import (
@@ -213,10 +214,10 @@ class Questions:
         fits = not _can_ask_again(pending, answer) or self._still_fits(record, pending)
         if refusal := await self._claim(record, pending, fits=fits, asked=asked):
             return refusal
-        if isinstance(answer, Deny):
-            return fail(record, FailureKind.DENIED, answer.reason, answer.detail)
-        if not pending.is_valid_at(self._clock()):
-            return fail(record, FailureKind.DENIED, _LATE)
+        valid = isinstance(answer, Deny) or pending.is_valid_at(self._clock())
+        if isinstance(answer := answer if valid else Deny(_LATE), Deny):
+            reason = add_ended(pending, answer.reason)
+            return fail(record, FailureKind.DENIED, reason, answer.detail)
         if isinstance(answer, Result):
             return answer
         return await self._decide_again(record, pending, answer, fits=fits)

@@ -79,6 +79,12 @@ class RequestedCall(Record):
         return self.meant if self.running is None else self.running.checked
 
     @property
+    def is_framed(self) -> bool:
+        """Whether a model is to see where its result begins and ends. Code reads it without."""
+        framed = self.running is not None and self.running.checked.spec.framed
+        return framed and not self.turn.options.whole
+
+    @property
     def shown_with(self) -> dict[str, Any]:
         """Request fields from the calls around this one and inside it."""
         changes = self.turn.options.changes

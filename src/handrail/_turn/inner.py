@@ -269,6 +269,35 @@ def read_kept(waiting: Pending) -> str:
     return str(json.loads(waiting.record).get(_KEPT, "")) if waiting.record else ""
 
 
+def add_ended(waiting: Pending, reason: str) -> str:
+    """Return why a pending call does not run, with the calls inside it that have ended."""
+    if not waiting.inner:
+        return reason
+    records = [read_record(one) for one in waiting.requests]
+    calls = [inner for turns in records for turn in turns.values() for inner in turn]
+    done = [f"- {_show(inner)}" for inner in calls if inner.result.pending is None]
+    if calls and not done:
+        return reason
+    shown, left = done[:_MAX_SHOWN_CALLS], len(done) - _MAX_SHOWN_CALLS
+    listed = [_ENDED, *shown, *([f"- and {left} more"] if left > 0 else [])]
+    stopped = f"{_STOPPED}{reason.removeprefix(_NOT_RUN)}"
+    return "\n".join([stopped, *(listed if done else [_MAY_HAVE_ENDED])])
+
+
+def _show(inner: InnerCall) -> str:
+    failure = inner.result.failure
+    text = clip(f"{inner.call.name}({normalize_args(inner.call.args)})", _MAX_SHOWN_CHARS)
+    return text if failure is None else f"{text} [{failure.kind.value}]"
+
+
+_MAX_SHOWN_CALLS = 20
+_MAX_SHOWN_CHARS = 200
+_NOT_RUN = "Not run: "
+_STOPPED = "Stopped before its end: "
+_ENDED = "It had begun, and these calls inside it have ended. Do not repeat them:"
+_MAY_HAVE_ENDED = (
+    "It had begun, and calls inside it may have taken effect. Check before you repeat it."
+)
 _DIFFERS = (
     "It began again and did not repeat its calls: it made {} where it had made {} before. Its "
     "earlier calls may have taken effect."

@@ -331,6 +331,12 @@ def find_asked(pending: Pending) -> Pending:
     return pending.questions[0] if pending.questions else pending
 
 
+def answer_saved(turn: Turn[Any], saved: Pending, answer: Answer) -> None:
+    """Answer a request of an earlier turn, or the first inside it."""
+    turn.adopt(saved)
+    turn.answer(find_asked(saved), answer)
+
+
 def parse_object(text: Any) -> Any:
     """Return arguments as the framework shows them to hooks, or none for anything but an object."""
     try:

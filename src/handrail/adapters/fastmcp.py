@@ -24,7 +24,7 @@ except ModuleNotFoundError as error:
 
 from handrail import READ, WRITE, Allow, Call, Deny, Executor, Image, Spec, Text
 from handrail.adapters._calls._given import Given, TurnFacts
-from handrail.adapters._turns import offer_tools, own_name, parse_object
+from handrail.adapters._turns import answer_saved, find_asked, offer_tools, own_name, parse_object
 from handrail.approvals import defer
 from handrail.permissions import Answer, Approver, Pending
 
@@ -69,7 +69,7 @@ class ExecutorProvider(Provider):
         asked = Pending.from_json(ctx.request_state) if ctx.request_state else None
         if asked and (asked.call.name, parse_object(asked.call.args)) == (name, arguments):
             turn = executor.turn(asked.turn_id, run=asked.run_id, approver=defer, **given)
-            turn.answer(asked, _read_answer((ctx.input_responses or {}).get("approval")))
+            answer_saved(turn, asked, _read_answer((ctx.input_responses or {}).get("approval")))
             result = await turn.result(asked.call.id)
         else:
             turn = executor.turn(approver=executor.approver or _ask(ctx), **given)
@@ -104,7 +104,8 @@ def _ask(ctx: Context) -> Approver | None:
 
 def _request(pending: Pending) -> ToolResult:
     """Return the question. The client repeats the call with the answer, and with this state."""
-    form = types.ElicitRequestFormParams(message=pending.question, requested_schema=FORM)
+    question = find_asked(pending).question
+    form = types.ElicitRequestFormParams(message=question, requested_schema=FORM)
     needed = types.InputRequiredResult(request_state=pending.to_json())
     needed.input_requests = {"approval": types.ElicitRequest(params=form)}
     return InputRequiredToolResult(needed)

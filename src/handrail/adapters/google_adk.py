@@ -20,7 +20,7 @@ except ModuleNotFoundError as error:
 from handrail import Allow, Call, Deny, Executor, Spec
 from handrail.adapters._calls._given import Given, TurnFacts
 from handrail.adapters._sources.google_adk import source as source  # noqa: PLC0414  public here
-from handrail.adapters._turns import Turns, describe, offer_tools, read_word
+from handrail.adapters._turns import Turns, describe, find_asked, offer_tools, read_word
 from handrail.permissions import Edit, Pending
 
 
@@ -75,13 +75,15 @@ class ExecutorTool(BaseTool):
             opened.approved |= {one.call.id for one in opened.turn.pending}  # denials come too
             answer = read_word(said.payload or True) if said.confirmed else _deny(said.payload)
             result = await opened.answer(pending, answer)
-            if isinstance(answer, Edit) and result.pending is not None:
-                # ADK asks once for each call: the person has confirmed these arguments
-                result = await opened.answer(result.pending, Allow())
-        result = await self._turns.settle(opened, result)
+            again, asked = result.pending, find_asked(pending)
+            if isinstance(answer, Edit) and again and find_asked(again).key == asked.key:
+                # the person has confirmed these arguments
+                result = await opened.answer(again, Allow())
+        # ADK asks once for each call, so a second request inside one goes to the model
+        result = await self._turns.settle(opened, result, can_ask=said is None)
         if result.pending is not None:
             tool_context.state[place] = describe(result.pending, opened) | {"turn": turn}
-            tool_context.request_confirmation(hint=result.pending.question)
+            tool_context.request_confirmation(hint=find_asked(result.pending).question)
             tool_context.actions.skip_summarization = True
         elif saved:
             tool_context.state[place] = None

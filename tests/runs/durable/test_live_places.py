@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
+import pytest
 from anyio import to_thread
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,13 +16,15 @@ from hypothesis import strategies as st
 from handrail import Text
 from handrail.agent import Agent
 from handrail.messages import Delta, Reply, Request, TruncatedCall
-from handrail.runs import JournalLine, open_runs
+from handrail.runs import JournalError, JournalLine, open_runs
 from handrail.runs._live.feed import Cursor, Feed
 from handrail.runs._live.pieces import NOTIFY, Piece, add_pieces, dump
 from handrail.runs.durable import DurableRuns, Update
 from handrail.runs.journal import RunHead
+from handrail.testing import ScriptedModel
 from runs.durable.statements import counting
 from runs.durable.test_live import read_all, text, working
+from services import Postgres, find_binaries
 
 
 class Attempt(NamedTuple):
@@ -163,3 +166,33 @@ async def test_a_late_watcher_reads_a_long_run_in_parts(tmp_path: Path) -> None:
 
     assert len(rest) == count + 1
     assert (before < 4, len(asked) > 6) == (True, True)
+
+
+@pytest.mark.soak
+async def test_a_replica_says_that_it_has_no_replies_under_way() -> None:
+    if find_binaries() is None:
+        pytest.skip("needs PostgreSQL: install `postgresql`")
+    primary = await to_thread.run_sync(Postgres.start)
+    async with DurableRuns(primary.url, {"a": Agent(ScriptedModel("Done."))}) as runs:
+        await runs.start("a", "Go.", run_id="r")
+    replica = await to_thread.run_sync(primary.replicate)
+    read: list[str] = []
+
+    async def watch() -> None:
+        async for update in store.watch("r"):
+            read.append(str(update.fields["event"]))  # noqa: PERF401  what came before an error
+
+    with (
+        open_runs(replica.url) as store,
+        anyio.fail_after(60),
+        pytest.raises(JournalError) as refused,
+    ):
+        await watch()
+    await to_thread.run_sync(replica.stop)
+    await to_thread.run_sync(primary.stop)
+
+    assert read == ["status", "prompt"]
+    assert str(refused.value) == (
+        "The runs in 127.0.0.1/postgres cannot be watched here: this server is a replica, which "
+        "has no text of replies under way. Connect to the primary."
+    )

@@ -273,8 +273,9 @@ def _encode_part(part: Content | ReplyPart) -> dict[str, Any]:
             return {"file": base64.b64encode(data).decode(), "type": media_type, "name": name}
         case Reasoning() | Opaque():
             return _encode_unread(part)
-        case Call(name, args, id_):
-            return {"call": name, "args": args if isinstance(args, str) else dict(args), "id": id_}
+        case Call(name, args, id_, via):
+            made = {"call": name, "args": args if isinstance(args, str) else dict(args), "id": id_}
+            return {**made, "via": via} if via else made
         case TruncatedCall(name, id_, args):
             return {"truncated_call": name, "args": args, "id": id_}
         case _:
@@ -327,7 +328,8 @@ def _decode_part(value: object) -> ReplyPart:
     if "call" in plain:
         args = plain["args"]
         arguments = args if isinstance(args, str) else _as_object(args)
-        return Call(_expect(str, plain["call"]), arguments, _expect(str, plain["id"]))
+        name, id_ = _expect(str, plain["call"]), _expect(str, plain["id"])
+        return Call(name, arguments, id_, _expect(str, plain.get("via", "")))
     return TruncatedCall(*(_expect(str, plain[key]) for key in ("truncated_call", "id", "args")))
 
 

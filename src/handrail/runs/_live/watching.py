@@ -19,6 +19,7 @@ from handrail.runs._live.news import watch as watch_database
 from handrail.runs._live.pieces import CHANNEL
 from handrail.runs._live.port import WatchedStore
 from handrail.runs._live.replies import find_text
+from handrail.runs._store.port import DatabaseReplica
 from handrail.runs.journal import JournalEntry, JournalError
 from handrail.runs.lines import EVENTS, as_fields
 
@@ -155,6 +156,11 @@ class Watching:
         feeds = list(self._feeds.values())
         try:
             several = await to_thread.run_sync(self._look, feeds)
+        except DatabaseReplica as error:
+            for feed in feeds:
+                feed.error = error
+                feed.tell()
+            return
         except JournalError:  # it is away
             await anyio.sleep(_PAUSE)
             return

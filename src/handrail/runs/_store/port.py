@@ -28,6 +28,10 @@ class DatabaseAway(DatabaseError):
     """The database was reached before, and cannot be reached now."""
 
 
+class DatabaseReplica(DatabaseError):
+    """The database is a replica, which does not have this table's rows."""
+
+
 class DatabaseDenied(DatabaseError):
     """The role may not do this."""
 

@@ -13,6 +13,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import (
     DivisionByZero,
+    FeatureNotSupported,
     InsufficientPrivilege,
     QueryCanceled,
     ReadOnlySqlTransaction,
@@ -24,6 +25,7 @@ from handrail.runs._store.port import (
     DatabaseAway,
     DatabaseDenied,
     DatabaseError,
+    DatabaseReplica,
     Select,
     Step,
     Values,
@@ -51,6 +53,10 @@ _NAME = re.compile(r"(?<!:):(\w+)")
 _TABLE = re.compile(r"\b(?:handrail_|dbos\.)\w+")
 _WRITES = re.compile(rf"(?:INSERT INTO|UPDATE) ({_TABLE.pattern})")
 """What can be joined. A deletion waits for other transactions, and the next one must see them."""
+_REPLICA = (
+    "The runs in {} cannot be watched here: this server is a replica, which has no text of replies "
+    "under way. Connect to the primary."
+)
 _READ_ONLY = "-c default_transaction_read_only=on -c statement_timeout=2000"
 
 
@@ -206,6 +212,8 @@ class PostgresServer:
         """Raise our errors. A server never reached probably has another address."""
         try:
             yield
+        except FeatureNotSupported as error:  # an unlogged table, during recovery
+            raise DatabaseReplica(_REPLICA.format(self._place)) from error
         except psycopg.Error as error:
             reason = str(error).partition("\n")[0].rstrip(".")
             text = f"Cannot use the runs in {self._place}: {reason}."
