@@ -3,6 +3,7 @@
 from handrail._definition.tool import OwnValues
 from handrail._labels.sources import Destination, Own, OwnValue, Said, SourceKind, ValueSource
 from handrail._labels.text import describe_sources, split_question
+from handrail._sources.frames import frame_result, unframe
 from handrail._sources.heard import Heard, HeardCall
 
 __all__ = [
@@ -16,5 +17,7 @@ __all__ = [
     "SourceKind",
     "ValueSource",
     "describe_sources",
+    "frame_result",
     "split_question",
+    "unframe",
 ]

@@ -43,6 +43,7 @@ from handrail.permissions import Edit
 from joints.agent_doors import run_agent
 from joints.case import PATIENCE, Case, Door, Seen, Shown
 from mcp_served.served import MODERN, connect, over_http
+from unframed import UNFRAMED
 
 _ACTIONS = {Allow: "accept", Deny: "decline", Edit: "accept"}
 
@@ -206,6 +207,9 @@ async def use_gateway(case: Case) -> Seen:
         return await _use(client, case, seen, "mcp__up__")
 
 
+_LIMITS = CallLimits(retry=Retry(attempts=3, base=0.001, cap=0.001))
+
+
 async def use_service(case: Case) -> Seen:
     """An agent with tools from the OpenAPI document of a service that runs the tools of the case.
 
@@ -260,8 +264,8 @@ async def use_service(case: Case) -> Seen:
         claims = partial(_claims, has_token="credentials" in case.options)
         given_tools: dict[str, Any] = {"timeout": timeout, "own": own}
         made = openapi_tools(document, client, credentials={"user": claims}, **given_tools)
-        limits = CallLimits(retry=Retry(attempts=3, base=0.001, cap=0.001))
-        options = {"limits": limits, **case.options}
+        hooked = {**case.options, "hooks": [*case.options.get("hooks", ()), *UNFRAMED]}
+        options = {"limits": _LIMITS, **hooked}
         asking = {one.spec.name: one.spec.needs_approval for one in case.tools}
         tools = [
             replace(one, spec=replace(one.spec, needs_approval=asking[one.spec.name]))

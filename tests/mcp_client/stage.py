@@ -14,6 +14,7 @@ import anyio
 
 from handrail import Allow, Call, Executor, Registry, Result
 from handrail.mcp import Effects, McpSource, Offer, Pins, StdioServer
+from unframed import UNFRAMED
 from virtual_time import Quick
 
 HERE = Path(__file__).parent
@@ -65,6 +66,6 @@ async def connected(
     registry = Registry()
     async with (
         registry.connect(source),
-        Executor(registry, policy=Quick(lambda _: Allow())) as executor,
+        Executor(registry, policy=Quick(lambda _: Allow()), hooks=UNFRAMED) as executor,
     ):
         yield Stage(source, registry, executor)

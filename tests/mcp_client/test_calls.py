@@ -24,6 +24,7 @@ from handrail import (
 )
 from handrail.mcp import Effects, HttpServer, McpSource, NotConnected, StdioServer
 from mcp_client.stage import PATIENCE, connected, raw
+from unframed import UNFRAMED
 
 LOST = (
     "The connection to the MCP server 'raw' was lost during the call. It may have taken effect: "
@@ -246,7 +247,7 @@ async def test_a_server_that_closes_its_output_and_stays_is_stopped() -> None:
 async def test_a_tool_of_a_closed_source_does_not_connect_again() -> None:
     async with connected(raw()) as stage:
         tools = stage.registry.snapshot()
-    async with Executor(tools, policy=lambda _: Allow()) as executor:
+    async with Executor(tools, policy=lambda _: Allow(), hooks=UNFRAMED) as executor:
         result = await executor.run(Call("mcp__raw__echo", {}))
 
     assert result.failure is not None

@@ -15,6 +15,7 @@ from handrail import DuplicateName, FailureKind, HandrailError, Toolset, tool
 from handrail.mcp import ChangedTool, Effects, ListedTool, McpSource, Offer, Pins
 from mcp_client.raw_server import TOOLS
 from mcp_client.stage import connected, raw
+from unframed import UNFRAMED
 
 STALE = (
     "Not called: the definition of 'echo' on the MCP server 'raw' is not the one that was "
@@ -124,7 +125,7 @@ async def test_tools_are_known_without_a_connection_and_the_first_call_connects(
     source = McpSource(server, pins=pins)
     tools = source.offline()
     states = [source.state]
-    async with Executor(tools, policy=lambda _: Allow()) as executor:
+    async with Executor(tools, policy=lambda _: Allow(), hooks=UNFRAMED) as executor:
         first = await executor.run(Call("mcp__raw__echo", {"text": "a"}))
         second = await executor.run(Call("mcp__raw__echo", {"text": "b"}))
         states.append(source.state)
@@ -140,7 +141,7 @@ async def test_a_tool_that_changed_while_it_was_offline_is_stale(tmp_path: Path)
     server, pins = raw(), Pins(tmp_path)
     pins.approve(server, [ListedTool.read({**TOOLS["echo"], "description": "Another."})])
     async with Executor(
-        McpSource(server, pins=pins).offline(), policy=lambda _: Allow()
+        McpSource(server, pins=pins).offline(), policy=lambda _: Allow(), hooks=UNFRAMED
     ) as executor:
         result = await executor.run(Call("mcp__raw__echo", {}))
 

@@ -20,6 +20,7 @@ from mcp_types import (
 from handrail import Allow, Call, Executor, Registry
 from handrail.mcp import McpSource, StdioServer
 from handrail.permissions import Answer, Approvals, Edit, Pending
+from unframed import UNFRAMED
 from virtual_time import Quick
 
 PROGRAM = Path(sys.prefix, "node_modules/@modelcontextprotocol/server-everything/dist/index.js")
@@ -80,7 +81,10 @@ async def test_each_tool_of_the_sdk_is_callable_or_refused_with_the_reason() -> 
     async with (
         registry.connect(source),
         Executor(
-            registry, policy=Quick(lambda _: Allow()), approvals=Approvals(approver=approver)
+            registry,
+            policy=Quick(lambda _: Allow()),
+            approvals=Approvals(approver=approver),
+            hooks=UNFRAMED,
         ) as executor,
     ):
         await anyio.sleep(1)

@@ -31,6 +31,7 @@ from handrail.mcp import HttpServer, Login, McpSource, TokenFile
 from handrail.net import Guard
 from mcp_client.auth_server import Service, serving
 from mcp_client.stage import PATIENCE, connected
+from unframed import UNFRAMED
 
 
 def make(service: Service, folder: Path, **options: Any) -> tuple[HttpServer, Login]:
@@ -67,7 +68,9 @@ async def test_a_call_is_pending_until_the_person_has_signed_in(tmp_path: Path) 
         with anyio.fail_after(PATIENCE):
             async with (
                 registry.connect(source),
-                Executor(registry, policy=lambda _: Allow(), approvals=person) as executor,
+                Executor(
+                    registry, policy=lambda _: Allow(), approvals=person, hooks=UNFRAMED
+                ) as executor,
             ):
                 result = await executor.run(Call("mcp__sdk__act", {}))
 

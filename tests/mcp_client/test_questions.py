@@ -22,6 +22,7 @@ from handrail.mcp._questions.forms import refuse_address, refuse_form
 from handrail.messages import ToolResults
 from handrail.permissions import Answer, Approvals, Edit, Pending
 from mcp_client.asking_server import FORM, URL
+from unframed import UNFRAMED
 from virtual_time import Quick
 
 SERVER = str(Path(__file__).parent / "asking_server.py")
@@ -60,7 +61,9 @@ async def shopping(source: McpSource, approver: Any) -> AsyncGenerator[Executor]
     registry, approvals = Registry(), Approvals(approver=approver) if approver else None
     async with (
         registry.connect(source),
-        Executor(registry, policy=Quick(lambda _: Allow()), approvals=approvals) as executor,
+        Executor(
+            registry, policy=Quick(lambda _: Allow()), approvals=approvals, hooks=UNFRAMED
+        ) as executor,
     ):
         yield executor
 

@@ -18,6 +18,7 @@ from handrail.events import Progressed
 from handrail.mcp import Effects, HttpServer, McpSource, Offer
 from handrail.messages import ToolResults
 from handrail.permissions import Approvals, Edit
+from unframed import UNFRAMED
 from virtual_time import Quick
 
 LOST = "The MCP server 'b' does not know this work any more: Task not found."
@@ -87,7 +88,9 @@ async def building(builder: Builder, *, era: Any = "auto") -> AsyncGenerator[Exe
     registry, approvals = Registry(), Approvals(approver=defer)
     async with (
         registry.connect(source),
-        Executor(registry, policy=Quick(lambda _: Allow()), approvals=approvals) as executor,
+        Executor(
+            registry, policy=Quick(lambda _: Allow()), approvals=approvals, hooks=UNFRAMED
+        ) as executor,
     ):
         yield executor
 

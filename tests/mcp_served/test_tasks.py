@@ -27,6 +27,7 @@ from handrail.mcp._calls.shapes import (
 )
 from handrail.mcp.server import make_server
 from mcp_served.served import MODERN, over_http
+from unframed import UNFRAMED
 
 pytestmark = pytest.mark.anyio
 
@@ -127,7 +128,7 @@ async def test_our_own_client_waits_for_the_task_and_gets_the_result() -> None:
         registry = Registry()
         async with (
             registry.connect(source),
-            Executor(registry, policy=lambda _: Allow()) as executor,
+            Executor(registry, policy=lambda _: Allow(), hooks=UNFRAMED) as executor,
         ):
             turn = executor.turn("t", run="r")
 

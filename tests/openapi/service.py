@@ -13,6 +13,7 @@ import httpx2
 from handrail import Call, Executor, Result, Toolset
 from handrail.net import Guard
 from handrail.openapi import guarded_client, tools
+from unframed import UNFRAMED
 
 SERVER = "https://api.test/v1"
 
@@ -83,7 +84,7 @@ def body(schema: Mapping[str, Any], kind: str = "application/json", **more: Any)
 
 
 async def call(made: Toolset, args: Mapping[str, Any], name: str = "call_it") -> Result:
-    async with Executor(made) as executor:
+    async with Executor(made, hooks=UNFRAMED) as executor:
         return await executor.run(Call(name, dict(args), "c1"))
 
 

@@ -10,6 +10,7 @@ from handrail import Call, Context, Executor, NeedsLogin
 from handrail.approvals import defer
 from handrail.openapi import tools
 from openapi.service import Answer, Service, call, document
+from unframed import UNFRAMED
 
 pytestmark = pytest.mark.anyio
 KEYED: Any = {
@@ -29,7 +30,9 @@ async def await_token(context: Context[Any]) -> str:
 @pytest.mark.parametrize("function", [token_of, await_token])
 async def test_a_function_makes_the_credentials_of_a_call(function: Any) -> None:
     service = Service()
-    async with Executor(tools(KEYED, service.client, credentials={"key": function})) as executor:
+    async with Executor(
+        tools(KEYED, service.client, credentials={"key": function}), hooks=UNFRAMED
+    ) as executor:
         for principal in ("ada", "bob"):
             turn = executor.turn(principal=principal, deps="shop", metadata={"tenant": "t1"})
             await executor.run(Call("call_it", {}, "c1"), turn=turn)
@@ -67,7 +70,7 @@ async def test_a_call_waits_for_a_login_where_a_function_makes_credentials(
 ) -> None:
     service = Service(Answer(401), Answer(401))
     made = tools(KEYED, service.client, credentials={"key": function})
-    async with Executor(made, approvals=defer) as executor:
+    async with Executor(made, approvals=defer, hooks=UNFRAMED) as executor:
         result = await executor.run(Call("call_it", {}, "c1"))
 
     assert result.pending is not None
@@ -80,7 +83,7 @@ async def test_a_service_that_refuses_a_variable_asks_no_person(
     monkeypatch.setenv("KEY", "old")
     service = Service(Answer(401, b"", {}))
     made = tools(KEYED, service.client, credentials={"key": "KEY"})
-    async with Executor(made, approvals=defer) as executor:
+    async with Executor(made, approvals=defer, hooks=UNFRAMED) as executor:
         result = await executor.run(Call("call_it", {}, "c1"))
 
     assert (result.pending, "401 Unauthorized" in result.text) == (None, True)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from handrail import Call, Executor, FailureKind, ToolFailed
 from handrail.openapi import tools
 from openapi.service import Service, body, call, document, parameter, sent
+from unframed import UNFRAMED
 
 pytestmark = pytest.mark.anyio
 LISTS = {"type": "array", "items": {"type": "string"}}
@@ -368,7 +369,7 @@ def test_any_request_says_what_the_call_said(made: tuple[dict[str, Any], dict[st
     service = Service()
 
     async def run() -> None:
-        async with Executor(tools(given_document, service.client)) as executor:
+        async with Executor(tools(given_document, service.client), hooks=UNFRAMED) as executor:
             result = await executor.run(Call("call_it", dict(args), "c1"))
         assert result.failure is None, result
 
@@ -383,7 +384,7 @@ def test_the_decoder_can_disagree() -> None:
     service = Service()
 
     async def run() -> None:
-        async with Executor(tools(given_document, service.client)) as executor:
+        async with Executor(tools(given_document, service.client), hooks=UNFRAMED) as executor:
             await executor.run(Call("call_it", {"p0": "x"}, "c1"))
 
     anyio.run(run)

@@ -27,6 +27,7 @@ from handrail.net import Guard
 from handrail.openapi import guarded_client, tools
 from handrail.policy import Rulebook
 from openapi.service import Answer, Service, call, document, on_loopback, parameter, sent
+from unframed import UNFRAMED
 
 pytestmark = pytest.mark.anyio
 FILES = document("/files/{name}", "delete", parameters=[parameter("name", "path", required=True)])
@@ -197,7 +198,7 @@ async def test_rules_about_accesses_hold() -> None:
         denied = any(access.resource == secret for access in checked.accesses)
         return Deny("no") if denied else Allow()
 
-    async with Executor(tools(FILES, service.client), policy=policy) as executor:
+    async with Executor(tools(FILES, service.client), policy=policy, hooks=UNFRAMED) as executor:
         await executor.run(Call("call_it", {"name": "secret"}, "c1"))
         await executor.run(Call("call_it", {"name": "other"}, "c2"))
     assert [one.target for one in service.received] == ["/v1/files/other"]
@@ -387,7 +388,9 @@ async def test_credentials_go_to_no_server_that_only_a_part_of_a_document_names(
     monkeypatch.setenv("KEY", "s3cret")
     service = Service()
     made = tools(elsewhere(place), service.client, credentials={"key": "KEY"})
-    async with Executor(made, policy=Rulebook(mode=mode, sandboxed=True)) as executor:
+    async with Executor(
+        made, policy=Rulebook(mode=mode, sandboxed=True), hooks=UNFRAMED
+    ) as executor:
         there = await executor.run(Call("call_it", {}))
         sent_there = await executor.run(Call("send_it", {}))
         await executor.run(Call("stay_here", {}))

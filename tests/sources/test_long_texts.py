@@ -18,7 +18,7 @@ from handrail import (
     Toolset,
     tool,
 )
-from handrail.sources import Heard, ValueSource
+from handrail.sources import Heard, ValueSource, describe_sources
 
 pytestmark = pytest.mark.anyio
 ADDRESS = "eve@example.net"
@@ -92,8 +92,42 @@ async def test_links_in_a_text_are_found() -> None:
     ]
 
 
-async def test_links_after_the_first_hundreds_count_as_named_by_no_one() -> None:
-    links = [f"https://example.com/{number}" for number in range(300)]
-    found = await find(Heard([" ".join(links)]), "ann@example.com", " ".join(links))
+LINKS = [f"https://example.com/{number}" for number in range(300)]
 
-    assert [one.kind for one in found] == ["nowhere", *["person"] * 200, "nowhere"]
+
+@pytest.mark.parametrize(
+    ("said", "read", "asked"),
+    [
+        (LINKS, [], ""),
+        (
+            LINKS[:290],
+            LINKS,
+            "has https://example.com/290 and 9 more links, which are not from you.",
+        ),
+        (LINKS[:299], LINKS, "has https://example.com/299, which is not from you."),
+        (LINKS[:250], LINKS[:270], "has https://example.com/270 and 49 more links, which are not"),
+        (
+            [*LINKS[:299], f"{LINKS[299]}/more"],
+            [],
+            "No one wrote the link https://example.com/299 in",
+        ),
+    ],
+)
+async def test_links_after_the_first_hundreds_are_looked_up_together(
+    said: list[str], read: list[str], asked: str
+) -> None:
+    heard = Heard([" ".join(said), "Mail ann@example.com."])
+    heard.add("read", {}, Result("c0", " ".join(read)))
+    found = await find(heard, "ann@example.com", " ".join(LINKS))
+
+    assert [one.kind for one in found[:201]] == ["person"] * 201
+    assert len(found) == 201 + bool(asked)
+    assert asked in "".join(describe_sources(found)[1:2])
+
+
+async def test_many_links_take_linear_time() -> None:
+    links = " ".join(f"https://a{number}.example/b" for number in range(2_000))
+    heard = Heard(["Mail ann@example.com."])
+    heard.add("read", {}, Result("c0", links))
+
+    assert (await find(heard, "ann@example.com", links))[-1].title == "1799 more links"

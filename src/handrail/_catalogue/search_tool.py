@@ -73,7 +73,8 @@ def _touch_nothing(**_: object) -> tuple[Access, ...]:
 
 def make_call_tool(name: str, search_name: str) -> AnyTool:
     """Return a tool for calling others by name. The inner call is extracted before the check."""
-    spec = Spec(name=name, description=_CALL.format(search_name), input_schema=_CALL_SCHEMA)
+    text = _CALL.format(search_name)
+    spec = Spec(name=name, description=text, input_schema=_CALL_SCHEMA, framed=True)
     return Tool.proxy(spec, _make_call, origin=OWN)
 
 

@@ -44,6 +44,8 @@ class Options(TypedDict, total=False):
     """Returns whether a call took effect, for a durable run killed during it."""
     private: bool
     """Its results are private: a rule can ask before anything leaves after they were read."""
+    framed: bool
+    """A model sees where its results begin and end, and that they are data."""
     own: OwnValues
     """Returns the values in a result that only you or your own systems can set, where a type cannot
     say so. It gets the result as JSON data, or its text; it may return them by scheme."""
@@ -66,6 +68,8 @@ class Options(TypedDict, total=False):
     """Every call needs approval, whatever the policy allows."""
     exclusive: bool
     """A call runs alone, even if the tool only reads."""
+    background: bool
+    """An agent's model continues while a call runs, and reads its result in a later message."""
     replays: bool
     """Its only effects are its calls with ``Context.turn``, and it makes the same ones if it begins
     again. After a crash, a durable run begins it again."""

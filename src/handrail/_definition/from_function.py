@@ -129,6 +129,7 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "synonyms": _instance_of(Mapping),
     "idempotent": _instance_of(bool),
     "private": _instance_of(bool),
+    "framed": _instance_of(bool),
     "own": _instance_of(Callable),  # type: ignore[arg-type]
     "timeout": _instance_of(int, float),
     "retry": _instance_of(Retry),
@@ -139,6 +140,7 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "tags": _many(frozenset),
     "needs_approval": _instance_of(bool),
     "exclusive": _instance_of(bool),
+    "background": _instance_of(bool),
     "metadata": _instance_of(Mapping),
     **dict.fromkeys(_BESIDE, _instance_of(Callable)),  # type: ignore[arg-type]
 }

@@ -38,6 +38,7 @@ class Hooks:
         self.before: list[Before] = [hook.before for hook in hooks if hook.before is not None]
         self.after: list[After] = [hook.after for hook in reversed(hooks) if hook.after is not None]
         self.around: list[Around] = [hook.around for hook in hooks if hook.around is not None]
+        self._frames = all(hook.frames for hook in hooks)
         self._seconds = seconds
         self._check = check
         self._deciding = Deciding(seconds)
@@ -142,7 +143,14 @@ class Hooks:
             except BaseException as error:  # noqa: BLE001  raised again if it must pass
                 answer = self._withhold(record, result, error)
             result = _take_result(record, result, answer)
-        return keep_finds(record, result) if result.found else result
+        result = keep_finds(record, result) if result.found else result
+        if not (self._frames and record.is_framed):
+            return result
+        from handrail._sources.frames import frame_result  # few tools need it
+
+        subject = record.subject
+        call = subject.call if isinstance(subject, CheckedCall) else subject
+        return frame_result(result, call.name)
 
     def _withhold(self, record: RequestedCall, result: Result, error: BaseException) -> Result:
         """Return the result after a failed ``after`` hook. Raises errors that must pass."""

@@ -220,7 +220,7 @@ class Pipeline:
     def emit_decided(self, running: RunningCall) -> None:
         """Send an event about a call's decision."""
         checked, record = running.checked, running.record
-        changed = running.is_rewritten or checked.parsed.repairs or checked.via
+        changed = running.is_rewritten or checked.parsed.repairs or checked.via != checked.call.via
         fields = checked.accesses, checked.decision or ALLOW, checked.call if changed else None
         self.listeners.emit(record, Decided, record.call.id, *fields, shown_sources(checked))
 
@@ -270,7 +270,7 @@ class Pipeline:
             if self.long_results.store is None
             else await fit_in_thread(running, result, self.long_results, self.listeners)
         )
-        if self.hooks.after or shown.found:
+        if self.hooks.after or shown.found or running.checked.spec.framed:
             shown = await self.hooks.run_after(record, shown)
         if self.listeners.feeds:
             self.listeners.emit(record, Finished, shown)
@@ -342,7 +342,7 @@ class Pipeline:
 
     async def finish(self, record: RequestedCall, result: Result) -> Result:
         """Pass a result through the ``after`` hooks, and send its call's last event."""
-        if self.hooks.after or result.found:
+        if self.hooks.after or result.found or record.is_framed:
             result = await self.hooks.run_after(record, result)
         if self.listeners.feeds:
             self.listeners.emit(record, Finished, result)

@@ -64,6 +64,8 @@ class Hook:
     observe: Observe | None = None
     """Runs in the caller's context when a call is requested, then in that of the call. It must
     return quickly. If it raises, the error is logged, and nothing else happens."""
+    frames: bool = True
+    """Whether results of tools with ``framed=True`` get frames. One hook without turns all off."""
 
 
 class ResultStore(Protocol):

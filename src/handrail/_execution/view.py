@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from collections import OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -153,7 +154,10 @@ class View:
         settings = self._settings
         if self._reader is None and settings.reader != "never":
             name = reader_name(self._offered)
-            self._reader = make_reader(self._stored_texts, name, self.max_read_chars)
+            reader = make_reader(self._stored_texts, name, self.max_read_chars)
+            if any(one.spec.framed for one in self._offered):
+                reader = replace(reader, spec=replace(reader.spec, framed=True))
+            self._reader = reader
         return self._reader
 
     @property

@@ -74,6 +74,9 @@ def _group(sources: Sequence[ValueSource]) -> list[list[ValueSource]]:
 def _describe_group(group: Sequence[ValueSource]) -> str:
     first, values = group[0], _join([one.value for one in group])
     noun = _NOUNS.get(first.name, first.name)
+    if first.is_link and first.kind != "own" and _is_of_many(first):
+        more = f" and {first.title}, which are" if first.title else ", which is"
+        return f"The text has {values}{more} not from you."
     if first.kind == "nowhere":
         return _describe_made_up(first, noun)
     if first.is_link:
@@ -86,6 +89,11 @@ def _describe_group(group: Sequence[ValueSource]) -> str:
     if not first.call_id:
         return f"You wrote {values}, which may mean something else than this {noun}."
     return f"You did not name {what}. {_where(group)}"
+
+
+def _is_of_many(source: ValueSource) -> bool:
+    """Return whether a link was looked up together with many others."""
+    return bool(source.title) or (source.kind == "read" and not source.call_id)
 
 
 def _describe_made_up(source: ValueSource, noun: str) -> str:

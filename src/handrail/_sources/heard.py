@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from handrail._labels.sources import SAID, OwnValue, ValueSource
 from handrail._schema.marks import find_leaves
+from handrail._sources.frames import unframe
 from handrail._sources.spelling import normalize, normalize_value
 from handrail._sources.words import find_whole
 from handrail._values.content import is_list, is_object
@@ -180,6 +181,7 @@ class Heard:
         """Add a call that has ended. A failed one makes nothing known: errors repeat arguments."""
         if result.failure is not None or result.pending is not None:
             return
+        result = result._replace(text=unframe(result.text))
         call = HeardCall(name, args, result)
         self.calls.append(call)
         self.reads.append(ReadText(call))

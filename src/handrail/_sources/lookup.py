@@ -43,13 +43,11 @@ class Wanted(NamedTuple):
     verb: str = ""
     is_link: bool = False
     is_extra: bool = False
-    """Whether the call has too many links to look this one up."""
+    """Whether the call has too many links to look this one up alone."""
 
 
 def find_source(heard: Heard, wanted: Wanted) -> ValueSource:
     """Return who named a value: the best source among its spellings."""
-    if wanted.is_extra:
-        return _make(wanted, "nowhere")
     if not is_plain(wanted.value):
         return _make(wanted, "person" if _is_repeated(heard, wanted.value) else "nowhere")
     value = normalize_value(wanted.value)

@@ -8,6 +8,7 @@ from typing import Any
 from handrail._labels.sources import ValueSource
 from handrail._sources.heard import Heard
 from handrail._sources.lookup import find_source
+from handrail._sources.many_links import find_together
 from handrail._sources.wanted import find_wanted
 from handrail._values.access import EVERYTHING, Access
 from handrail._values.effect import READ
@@ -42,7 +43,10 @@ def find_sources(
         return found
     writes = any(access.verb > READ for access in touched)
     wanted = find_wanted(args, touched, marked, writes=writes)
-    found = tuple([before.get(one.value) or find_source(heard, one) for one in wanted])
+    alone = [one for one in wanted if not one.is_extra]
+    found = tuple([before.get(one.value) or find_source(heard, one) for one in alone])
+    if len(alone) < len(wanted):
+        found += find_together(heard, wanted[len(alone) :])
     heard.last = (state, marked, found)
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from handrail._labels.sources import DESTINATION_KEY
@@ -16,10 +16,16 @@ from handrail._sources.words import find_whole
 from handrail._values.access import Access
 
 MAX_LINKS = 200
-"""How many links of one call are looked up. No one has named those after them."""
+"""How many links of one call are looked up alone. Those after them are looked up together."""
 _SLASHES = re.compile(r"/{2,}")
 _ENDS = re.compile(r"(?:_?ids?|_?names?|s)$")
 _STOPS = ".,;:!?"
+
+
+def list_links(text: str) -> Iterator[str]:
+    """Yield the links in a text, without the punctuation after them."""
+    for link in find_links(text):
+        yield link.rstrip(_STOPS)
 
 
 def find_wanted(
@@ -79,14 +85,11 @@ def _find_links(leaves: list[Leaf], found: Mapping[str, Wanted]) -> Iterable[Wan
     for leaf in leaves:
         if leaf.value in found:
             continue
-        for text in find_links(leaf.value):
-            link = text.rstrip(_STOPS)
+        for link in list_links(leaf.value):
             if normalize_value(link) not in seen:
                 seen.add(normalize_value(link))
                 many = len(seen) - known > MAX_LINKS
                 yield Wanted(link, _argument(leaf.place), is_link=True, is_extra=many)
-                if many:
-                    return
 
 
 def _squeeze(spelled: str) -> str:

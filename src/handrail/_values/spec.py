@@ -69,8 +69,13 @@ class Spec:
     """Whether every call needs approval, whatever the policy allows."""
     private: bool = False
     """Whether its results are private: a rule can ask before anything leaves after them."""
+    framed: bool = False
+    """Whether a model sees where its results begin and end, and that they are data: others may have
+    written them."""
     exclusive: bool = False
     """Whether a call runs alone, even if the tool only reads."""
+    background: bool = False
+    """Whether an agent continues while a call runs, and reads its result later."""
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """Facts for your application and its policies. A model sees `namespace` alone, in a search."""
 

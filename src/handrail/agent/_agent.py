@@ -224,7 +224,7 @@ class Agent(Generic[T]):
         """
         if isinstance(self._tools, Executor):
             raise TypeError("A durable run makes its own Executor. Pass the tools to the Agent.")
-        return Executor(self._tools, hooks=(hook,))
+        return Executor(self._tools, hooks=(hook, Hook(frames=False)))  # the run's frames them
 
     def run_sync(
         self,

@@ -161,6 +161,7 @@ class _Choices:
             idempotent=is_idempotent,
             retry=self.retry if effect == READ or is_idempotent else None,
             timeout=self.timeout,
+            framed=True,
             search_hint=find_hint(operation),
             metadata={"namespace": document.title, "operation": operation.where},
         )

@@ -23,7 +23,7 @@ import sys
 
 import anyio
 
-from handrail import Allow, Call, Registry, Text
+from handrail import Allow, Call, Hook, Registry, Text
 from handrail.agent import Agent
 from handrail.mcp import McpSource, StdioServer
 from handrail.messages import Reply
@@ -44,7 +44,7 @@ async def main():
     )
     registry = Registry()
     async with registry.connect(McpSource(server)):
-        agent = Agent(model, registry, policy=lambda call: Allow())
+        agent = Agent(model, registry, policy=lambda call: Allow(), hooks=[Hook(frames=False)])
         runs = DurableRuns("runs.db", {"shop": agent}, poll=0.05)
         async with runs.work(interval=0.1):
             await runs.start("shop", "Order.", run_id="r", principal="ada")

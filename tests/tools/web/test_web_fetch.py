@@ -42,6 +42,7 @@ from net.web_stage import (
     reply,
     server_side,
 )
+from unframed import UNFRAMED
 
 PAGE = """<!doctype html>
 <html><head><title>T</title><style>p {}</style></head><body>
@@ -60,7 +61,7 @@ async def fetched(
 ) -> Result:
     """What a model gets, from a site with these scripts."""
     with Web(scripts if isinstance(scripts, Mapping) else {"*": scripts}) as web:
-        async with Executor(Toolset(web_fetch(**web.options()))) as executor:
+        async with Executor(Toolset(web_fetch(**web.options())), hooks=UNFRAMED) as executor:
             return await executor.run(Call("web_fetch", {"url": url, **args}, "1"))
 
 
@@ -172,7 +173,7 @@ Use it for a URL that the user gave or that a fetched page links to; for project
     ],
 )
 async def test_a_call_says_which_page_it_will_touch(url: str, resource: str) -> None:
-    async with Executor(Toolset(web_fetch())) as executor:
+    async with Executor(Toolset(web_fetch()), hooks=UNFRAMED) as executor:
         told = executor.explain(Call("web_fetch", {"url": url}, "1"))
 
     assert told.accesses == (Access(WRITE, resource),)
@@ -186,7 +187,9 @@ async def test_nobody_is_asked_about_what_the_guard_refuses() -> None:
         return Allow()
 
     urls = ["no url", "http://a@b.test/", "http://example.org:8123/", "http://127.0.0.1/"]
-    async with Executor(Toolset(web_fetch()), policy=Rulebook(), approvals=approve) as executor:
+    async with Executor(
+        Toolset(web_fetch()), policy=Rulebook(), approvals=approve, hooks=UNFRAMED
+    ) as executor:
         done = [await executor.run(Call("web_fetch", {"url": url}, "1")) for url in urls]
 
     assert asked == []
@@ -218,7 +221,7 @@ async def test_a_long_page_comes_in_parts() -> None:
 async def test_a_page_that_is_too_long_is_cut() -> None:
     with Web({"*": reply(b"0123456789" * 10)}) as web:
         given = web_fetch(**web.options(most_bytes=25))
-        async with Executor(Toolset(given)) as executor:
+        async with Executor(Toolset(given), hooks=UNFRAMED) as executor:
             result = await executor.run(Call("web_fetch", {"url": "http://pub.test/"}, "1"))
 
     assert result.text == snapshot("""\
@@ -315,7 +318,7 @@ async def test_a_redirect_to_another_spelling_of_the_page_is_followed() -> None:
         "/a/": reply(b"there"),
     }
     with Web(scripts, secure=server_side("pub.test")) as web:
-        async with Executor(Toolset(web_fetch(**web.options()))) as executor:
+        async with Executor(Toolset(web_fetch(**web.options())), hooks=UNFRAMED) as executor:
             result = await executor.run(Call("web_fetch", {"url": "http://pub.test/a"}, "1"))
 
     assert result.text == "https://pub.test/a/?b\n200 OK, text/plain\n\nthere"
@@ -329,7 +332,7 @@ async def test_a_redirect_to_another_page_is_another_call(target: str) -> None:
     with Web(scripts) as web:
         options = web.options()
         options["guard"] = replace(options["guard"], ports=frozenset((80, 443, 8080)))
-        async with Executor(Toolset(web_fetch(**options))) as executor:
+        async with Executor(Toolset(web_fetch(**options)), hooks=UNFRAMED) as executor:
             result = await executor.run(Call("web_fetch", {"url": "http://pub.test/open"}, "1"))
 
     assert result.text == (
@@ -406,7 +409,7 @@ To read that page, call web_fetch with its URL.\
 
 async def test_what_began_encrypted_stays_so() -> None:
     with Web({"/": redirect("http://pub.test/plain")}, secure=server_side("pub.test")) as web:
-        async with Executor(Toolset(web_fetch(**web.options()))) as executor:
+        async with Executor(Toolset(web_fetch(**web.options())), hooks=UNFRAMED) as executor:
             result = await executor.run(Call("web_fetch", {"url": "https://pub.test/"}, "1"))
 
     assert failed(result) == snapshot(
@@ -488,7 +491,7 @@ async def test_what_is_not_secure_is_said_to_be() -> None:
             return Spoken(await web.connect(address, port), b"no TLS here, whoever you are\r\n")
 
         for options in (web.options(), web.options() | {"connect": connect}):
-            async with Executor(Toolset(web_fetch(**options))) as executor:
+            async with Executor(Toolset(web_fetch(**options)), hooks=UNFRAMED) as executor:
                 result = await executor.run(Call("web_fetch", {"url": "https://pub.test/"}, "1"))
             told.append(failed(result))
 
@@ -503,7 +506,7 @@ async def test_what_is_not_secure_is_said_to_be() -> None:
 async def test_the_machine_is_trusted_where_nobody_else_is_named() -> None:
     with Web(secure=server_side("pub.test")) as web:
         options = web.options() | {"trust": None}
-        async with Executor(Toolset(web_fetch(**options))) as executor:
+        async with Executor(Toolset(web_fetch(**options)), hooks=UNFRAMED) as executor:
             result = await executor.run(Call("web_fetch", {"url": "https://pub.test/"}, "1"))
 
     assert result.failure is not None
@@ -536,7 +539,7 @@ async def test_a_request_that_was_cut_off_may_have_an_answer() -> None:
             return Spoken(await web.connect(address, port), answer, deaf=True)
 
         async with Executor(
-            Toolset(web_fetch(**(web.options() | {"connect": connect})))
+            Toolset(web_fetch(**(web.options() | {"connect": connect}))), hooks=UNFRAMED
         ) as executor:
             result = await executor.run(Call("web_fetch", {"url": "http://pub.test/"}, "1"))
 

@@ -181,7 +181,8 @@ async def record_turn(
             await recorder.begin(turn, again=again)
             results = tuple(await run())
             spent = talk.usage, talk.cost
-            return dump_turn(TurnRecord(results, turn.stop_reason, *spent, turn.approved))
+            left = turn.approved, turn.background
+            return dump_turn(TurnRecord(results, turn.stop_reason, *spent, *left))
 
         results = _load(await recorder.steps.record(f"turn {turn.id}", work), talk, turn)
     if _are_truncated(results):  # perhaps before a restart
@@ -192,7 +193,7 @@ async def record_turn(
 def _load(text: str, talk: Conversation, turn: Turn[Any]) -> Sequence[Result]:
     """Return a recorded turn's results, and continue from its state."""
     recorded = load_turn(text)
-    turn.approved = recorded.approved
+    turn.approved, turn.background = recorded.approved, recorded.background
     if recorded.stop_reason is not None:
         turn.close(recorded.stop_reason)
     talk.usage, talk.cost = recorded.usage, recorded.cost

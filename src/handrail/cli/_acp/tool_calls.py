@@ -24,6 +24,7 @@ from handrail.cli._chat.calls import read_args, title_of
 from handrail.cli._chat.changes import FileContents
 from handrail.cli._screen.rows import plain, safe_line
 from handrail.permissions import FileChange, Pending
+from handrail.sources import unframe
 
 PLAN_TOOL = "todo"
 _KINDS: MappingProxyType[str, ToolKind] = MappingProxyType(
@@ -105,4 +106,4 @@ def show_planned(pending: Pending, root: Path) -> list[FileEditToolCallContent]:
 
 def read_output(result: Result) -> str:
     """Return a result in the form for an editor."""
-    return result.text if result.failure is None else result.failure.message
+    return unframe(result.text) if result.failure is None else result.failure.message

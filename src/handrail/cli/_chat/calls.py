@@ -21,6 +21,7 @@ from handrail.cli._screen.rows import (
     strip_end,
     width_of,
 )
+from handrail.sources import unframe
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 OUTSIDE = Span("  │ ", "muted")
@@ -166,7 +167,7 @@ def ending_of(call: Call, result: Result, seconds: float) -> Ending:
         lines = failure.message.strip()[:_MAX_CHARS].splitlines()
         summary = " · ".join([str(failure.kind).replace("_", " "), *took])
         return _first_rows(glyph, summary, lines, _MAX_FAILURE_ROWS)
-    lines = result.text.rstrip().splitlines()
+    lines = unframe(result.text).rstrip().splitlines()
     if call.name == "bash" and lines and (ended := _EXIT.fullmatch(lines[-1])):
         return _command_ending(ended, lines[:-1])
     if call.name == "bash" and lines and (job := _JOB.fullmatch(lines[-1])):

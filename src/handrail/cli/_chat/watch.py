@@ -38,6 +38,7 @@ from handrail.events import (
 )
 from handrail.messages import Delta, Model, Reply, Restart, ToolResults, TruncatedCall
 from handrail.models import RetryWait
+from handrail.sources import unframe
 
 Changed: TypeAlias = Callable[[str], Sequence[FileContents]]
 """Takes a call's id, and returns the files it changed."""
@@ -230,7 +231,7 @@ class Watcher:
         if shown is None:
             return
         self._over.add(result.call_id)
-        self.last_output = result.text
+        self.last_output = unframe(result.text)
         call, width = shown.call, self._screen.width
         changed = self._changed(result.call_id)
         change = list(changes_rows(changed, width))

@@ -27,6 +27,7 @@ from handrail.messages import (
 from handrail.models import RetryWait, cost
 from handrail.runs.lines import usage
 from handrail.runs.statuses import Standing
+from handrail.sources import unframe
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and characters changing the text direction; not newlines and tabs."""
@@ -137,7 +138,10 @@ class RunPrinter:
             name = self._names.get(result.call_id, "")
             self._line(partial(_result, result, name))
             kind = result.failure.kind if result.failure else "done"
-            lines = [*result.text.strip().split("\n")[:1], *map(_describe_file, _files(result))]
+            lines = [
+                *unframe(result.text).strip().split("\n")[:1],
+                *map(_describe_file, _files(result)),
+            ]
             first = clip(" ".join(filter(None, lines)), _MAX_RESULT_CHARS)
             self._app.say(f"< {on_one_line(name)} {kind}: {on_one_line(first)}")
 

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import click
 
-from handrail import Ask, Call, Deny, Executor, FailureKind, File, Image, Result, Text
+from handrail import Ask, Call, Deny, Executor, FailureKind, File, Hook, Image, Result, Text
 from handrail.approvals import make_printable, terminal
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Exit, Halt, report_error
@@ -109,7 +109,7 @@ class _ToolCall:
             kit.tools,
             policy=hooks.limit(kit.rules),
             approvals=self._approver(),
-            hooks=hooks.hooks,
+            hooks=(*hooks.hooks, Hook(frames=False)),  # a person reads it
             limits=hooks.limits,
         ) as executor:
             async with anyio.create_task_group() as group:

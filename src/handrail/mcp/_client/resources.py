@@ -77,6 +77,7 @@ def _make_spec(server: str, name: str) -> Spec:
         input_schema=_SCHEMAS[name],
         effect=READ,
         tags=frozenset({"mcp"}),
+        framed=True,
         metadata={"namespace": server, "mcp_tool": name},
     )
 

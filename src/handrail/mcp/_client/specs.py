@@ -33,6 +33,7 @@ def make_spec(
         idempotent=effects.is_idempotent(definition),
         timeout=timeout,
         tags=frozenset({"mcp"}),
+        framed=True,
         metadata={"namespace": server, "mcp_tool": definition.name, **_keep_shown(definition)},
     )
 

@@ -12,6 +12,7 @@ import mcp_types as types
 from handrail import DESTROY, READ, Exposure, File, Image, Result, Spec, Text, Toolset
 from handrail._support import is_table
 from handrail.mcp._calls.content import META
+from handrail.sources import unframe
 
 _RESULT = "result"
 """The field for data other than objects."""
@@ -69,11 +70,12 @@ def write_result(result: Result, spec: Spec | None) -> types.CallToolResult:
     """Return a result in protocol form. A failure is the tool's, for the model to read.
 
     Clients reject a result without the object its tool promises, such as a result too long for it.
-    As an error, its text still arrives.
+    As an error, its text still arrives. Frames are for the program that has the model.
     """
     data = None if result.failure else _read_data(result, spec)
     is_broken = data is None and result.failure is None and _promises(spec)
-    content = [_write_part(part) for part in result.content]
+    parts = map(_unframe, result.content) if spec and spec.framed else result.content
+    content = [_write_part(part) for part in parts]
     meta: Any = result.metadata.get(META)
     return types.CallToolResult(
         _meta=meta if is_table(meta) else None,
@@ -81,6 +83,10 @@ def write_result(result: Result, spec: Spec | None) -> types.CallToolResult:
         structured_content=data,
         is_error=is_broken or result.failure is not None,
     )
+
+
+def _unframe(part: Text | Image | File) -> Text | Image | File:
+    return Text(unframe(part.text)) if isinstance(part, Text) else part
 
 
 def refuse(message: str) -> types.CallToolResult:

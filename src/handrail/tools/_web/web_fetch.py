@@ -167,6 +167,7 @@ def web_fetch(
         max_chars=2 * _MAX_SHOWN_CHARS,
         instead_of=WEB_FETCH_INSTEAD_OF,
         tags=("fetch",),
+        framed=True,
     )
     async def web_fetch(url: str, offset: int = 0) -> str:
         """Fetch a page.
