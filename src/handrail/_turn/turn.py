@@ -199,10 +199,6 @@ class Turn(Generic[D]):
         records = [context.run(self._record, call) for context, call in given]
         self.owner.begin(records, contexts, in_callers=in_callers)
 
-    def offer_reader(self) -> None:
-        """Offer the tool for reading truncated results: another process has truncated one."""
-        self.owner.view.offer_reader()
-
     async def add_from(self, calls: AsyncIterable[Call]) -> None:
         """Run calls arriving one by one. Read-only ones start early."""
         await self.owner.begin_from(self, calls, self._record)

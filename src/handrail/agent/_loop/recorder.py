@@ -186,7 +186,7 @@ async def record_turn(
 
         results = _load(await recorder.steps.record(f"turn {turn.id}", work), talk, turn)
     if _are_truncated(results):  # perhaps before a restart
-        turn.offer_reader()
+        turn.owner.view.offer_reader()
     return results
 
 
