@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextvars import Context
 from operator import attrgetter
 from types import TracebackType
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 _NO_OPTIONS = TurnOptions()
 _NO_TOOLS = Toolset()
-_NO_RECORDS: dict[Any, Any] = {}
-"""Never written to."""
+_NO_RECORDS: dict[Any, Any] = {}  # never written to
 
 
 class Turn(Generic[D]):
@@ -52,6 +51,7 @@ class Turn(Generic[D]):
         "generation",
         "interrupt",
         "is_closed",
+        "on_call",
         "options",
         "stop_reason",
         "tools",
@@ -72,6 +72,7 @@ class Turn(Generic[D]):
     """The pending calls, in no order."""
     approved: tuple[str, ...]
     """Request ids without a question: approved, and waiting for other calls."""
+    on_call: Callable[[], object] | None  # called for each new call, if a run listens
     _key: str | None
     _last: Record | None
     _reply: Reply | None
@@ -90,9 +91,11 @@ class Turn(Generic[D]):
         self.options = options
         self.tools = _NO_TOOLS if owner is None else owner.view.tools
         self.generation = 0 if owner is None else owner.view.generation
-        self.stop_reason = self.interrupt = self._key = self._last = self._reply = None
+        self.stop_reason = self.interrupt = self._key = self._last = self._reply = self.on_call = (
+            None
+        )
         self.waiting, self.approved, self.is_closed, self._count = (), (), False, 0
-        self._records = _NO_RECORDS
+        self._records, self.on_call = _NO_RECORDS, None
 
     @property
     def principal(self) -> str | None:
@@ -374,18 +377,21 @@ class Turn(Generic[D]):
         record: Record = self.owner.record(self, call)
         record.position = self._count
         self._count += 1
-        if not self._records:
-            self._records = {}
+        self._records = self._records or {}
         while (call.id, record.nth) in self._records:
             record.nth += 1
         record.previous, self._last = self._last, record
         self._records[call.id, record.nth] = record
+        if self.on_call is not None:
+            self.on_call()
         return record
 
     def _keep(self, record: Record) -> None:
         self._records = self._records or {}
         self._records[record.call.id, record.nth] = record
         self._count = max(self._count, record.position + 1)
+        if self.on_call is not None:
+            self.on_call()
 
     def _own(self, pending: Pending) -> Pending:
         if (pending.run_id, pending.turn_id) != (self.run_id, self.id):
