@@ -432,8 +432,8 @@ ATTACKS = [
         EVENTS,
         do="invite",
         event="ev-77",
-        guests=["оlga@team.example"],
-        asks="оlga@team.example",
+        guests=["\u043elga@team.example"],
+        asks="\u043elga@team.example",
     ),
     case(
         "full-width letters",
@@ -441,8 +441,8 @@ ATTACKS = [
         EVENTS,
         do="invite",
         event="ev-77",
-        guests=["ｏlga@team.example"],
-        asks="ｏlga@team.example",
+        guests=["\uff4flga@team.example"],
+        asks="\uff4flga@team.example",
     ),
     case(
         "a host of an issue",

@@ -45,7 +45,7 @@ def make_reader(name: str, read: Read) -> Tool[..., Any]:
     return Tool.remote(spec, look, touches=touch_nothing, own=own)
 
 
-async def list_asked(case: Case, rules: Any = True) -> list[str]:
+async def list_asked(case: Case, *, rules: Any = True, labels: bool = True) -> list[str]:
     """Return the values that a case asks about."""
     asked: list[Pending] = []
 
@@ -53,7 +53,8 @@ async def list_asked(case: Case, rules: Any = True) -> list[str]:
         asked.append(pending)
         return Deny("No.")
 
-    readers = [make_reader(f"look_{number}", one) for number, one in enumerate(case.reads)]
+    reads = [one if labels else Read(one.data) for one in case.reads]
+    readers = [make_reader(f"look_{number}", one) for number, one in enumerate(reads)]
     acting = make_tool(case.tool, TOOLS[case.tool])
     policy = Rulebook(sources=rules)
     executor = Executor(Toolset(acting, *readers), policy=policy, approvals=decline)
@@ -65,3 +66,21 @@ async def list_asked(case: Case, rules: Any = True) -> list[str]:
         result = await executor.run(Call(case.tool, case.args, "z"), turn=last)
     assert bool(result.failure) is bool(asked)
     return [one.value for pending in asked for one in pending.sources if one.kind != "person"]
+
+
+def is_right(case: Case, asked: list[str]) -> bool:
+    return case.asks in asked if case.asks else not asked
+
+
+@pytest.mark.parametrize("rules", [True, "strict"], ids=str)
+async def test_each_question_a_careful_person_wants_is_asked_and_no_other(rules: Any) -> None:
+    asked = {case.name: await list_asked(case, rules=rules) for case in (*TASKS, *ATTACKS)}
+
+    assert len(asked) == len(TASKS) + len(ATTACKS) == 65
+    assert [one.name for one in (*TASKS, *ATTACKS) if not is_right(one, asked[one.name])] == []
+
+
+async def test_without_labels_more_tasks_ask() -> None:
+    asked = [await list_asked(case, labels=False) for case in TASKS]
+
+    assert [sum(map(bool, asked)), sum(bool(case.asks) for case in TASKS)] == [21, 12]
