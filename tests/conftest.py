@@ -45,6 +45,8 @@ ONE_LOOP = {
     "providers",
     "runs",
     "sandbox",
+    "shared",
+    "sources",
     "telemetry",
     "testing",
     "tools",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -474,3 +477,51 @@ def test_the_docstring_as_it_stands_would_repeat_the_parameters_in_the_descripti
     """The weak variant: all of the docstring as description, none of it beside a parameter."""
     assert "Args:" in (google.__doc__ or "")
     assert "Args:" not in told(google)[0]
+
+
+# ------------------------------------------------- the most usual form is read without griffe
+
+PLAIN = [
+    "Read.\n\n    Args:\n        path: Which file.\n        lines: How many: ten.\n    ",
+    "Read.\n\n    More\n    text.\n\n    Twice.\n\n    Args:\n        path: Which file,\n            or a folder.\n    ",
+    "Read.\n\n    Args:\n        lines: Many.\n        path:   A `file:line`.\n          And more.",
+]
+
+
+@pytest.mark.parametrize("doc", PLAIN)
+def test_arguments_mean_the_same_with_types_and_without(doc: str) -> None:
+    def read(path: str, lines: int = 1) -> str:
+        return f"{path}{lines}"
+
+    def described(text: str) -> Told:
+        read.__doc__ = text
+        return told(read)
+
+    typed = doc.replace("path:", "path (str):").replace("lines:", "lines (int):")
+    assert described(doc) == described(typed)
+    assert described(doc) != described(doc.replace("Read", "Write"))
+    assert set(described(doc)[1]) == {"path", "lines"} & set(re.findall(r"\w+(?=:)", doc))
+
+
+def test_a_usual_docstring_does_not_load_griffe() -> None:
+    code = """
+import sys
+from handrail import tool
+
+def read(path: str) -> str:
+    '''Read.
+
+    Args:
+        path: {}Which file.
+    '''
+
+tool(read)
+print("griffe" in sys.modules)
+"""
+    said = [
+        subprocess.run(  # noqa: S603  our own interpreter
+            [sys.executable, "-c", code.format(end)], capture_output=True, check=True
+        )
+        for end in ("", "x\n\n    ")
+    ]
+    assert [one.stdout for one in said] == [b"False\n", b"True\n"]

@@ -109,11 +109,26 @@ async def test_another_person_answers_and_the_open_stream_goes_on(kind: str, dat
     [asked] = [event.data for event in seen if event.event == "approval"]
     assert asked == {"id": "c1", "name": "refund", "question": "Refund 500?"}
     assert (request["tool"], request["principal"], mine) == ("refund", "ada", [])
+    assert request["args"] == {"order": "o1", "amount": 500}
     codes = [one.status_code for one in (by_me, unseen, stale, by_boss, again)]
     assert codes == [404, 400, 409, 200, 409]
     assert text_of(seen) == "One moment. Done: refunded 500 "
     assert seen[-1].data == {"status": "done", "reason": "answer"}
     assert [one[:2] for one in REFUNDS] == [("o1", 500)]
+
+
+async def test_arguments_some_browser_would_change_are_text(kind: str, database: str) -> None:
+    amount = 2**53 + 1
+    async with chatting(kind, database) as client:
+        sent = {"text": f"refund o1 {amount}"}
+        async with client.stream("POST", "/chat", json=sent) as response:
+            async for event in read_events(response):
+                if event.event == "status" and event.data["status"] == "waiting":
+                    break
+        answer = await client.get("/inbox", headers=as_person("boss"))
+        [request] = answer.json()["requests"]
+
+    assert request["args"] == f'{{"order":"o1","amount":{amount}}}'
 
 
 async def test_a_denial_reaches_the_model(kind: str, database: str) -> None:

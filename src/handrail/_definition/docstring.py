@@ -1,6 +1,7 @@
 """Parse a docstring into the tool's description and a line for each parameter.
 
-The only file that imports griffe. It is loaded for the first docstring with sections.
+The only file that imports griffe. It is loaded for the first docstring with more than a
+description and plain arguments.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _GOOGLE = re.compile(
 _WARNINGS = re.compile(r"(?<=[ \n])Warnings:(?=[ \t]*\n)")
 _NUMPY = re.compile(r"^[ \t]*\w[\w ]*\n[ \t]*-{3,}[ \t]*$", re.MULTILINE)
 _SPHINX = re.compile(r"^[ \t]*+:\w[^:\n]*+:", re.MULTILINE)
+_ARGUMENT = re.compile(r"    (\w+): +(\S.*)")
+_CONTINUED = re.compile(r" {5,}\S")
 _Style: TypeAlias = Literal["google", "numpy", "sphinx"]
 _STYLES: tuple[tuple[re.Pattern[str], _Style], ...] = (
     (_GOOGLE, "google"),
@@ -42,11 +45,31 @@ def parse_docstring(doc: str | None) -> ParsedDocstring:
     """Parse a docstring in Google, NumPy or Sphinx style. Any other is all description."""
     if not doc:
         return ParsedDocstring()
+    if (plain := _read_plain(doc)) is not None:
+        return plain
     for headings, style in _STYLES:
         if headings.search(doc):
             # griffe expects a list of classes below "Warnings:", but people write text there
             return _collect_sections(_sections(_WARNINGS.sub("Warning:", doc), style))
     return ParsedDocstring(inspect.cleandoc(doc).strip())
+
+
+def _read_plain(doc: str) -> ParsedDocstring | None:
+    """Read the most usual form: text without indented lines, then arguments without types."""
+    text, _, listed = inspect.cleandoc(doc).partition("\n\nArgs:\n")
+    if not listed or len(_GOOGLE.findall(doc)) != 1 or "\n " in text or "```" in text:
+        return None
+    parameters: dict[str, str] = {}
+    name = ""
+    for line in listed.splitlines():
+        if (found := _ARGUMENT.fullmatch(line)) is not None:
+            name = found[1]
+            parameters[name] = _one_line(found[2])
+        elif name and _CONTINUED.match(line):
+            parameters[name] += f" {_one_line(line)}"
+        else:
+            return None
+    return ParsedDocstring(text.strip(), parameters)
 
 
 def _sections(doc: str, style: _Style) -> list[DocstringSection]:

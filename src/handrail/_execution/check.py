@@ -99,13 +99,13 @@ def _read(call: Call, tool: AnyTool, turn: Turn[Any], view: View) -> CheckedCall
     if tool._target is not None:
         return _read_target(call, tool, args, turn, view=view)
     if call.args is not args.text:  # the policy decides on the final arguments
-        call = Call(call.name, args.text, call.id)
+        call = Call(call.name, args.text, call.id, call.via)
     accesses = (
         ALL_OF_IT[tool.spec.effect] if tool.touches is None else _collect_accesses(call, tool, args)
     )
     if type(accesses) is Result:
         return accesses
-    fields = (call, tool.spec, accesses, turn, None, "", 1, tool, args)
+    fields = (call, tool.spec, accesses, turn, None, call.via, 1, tool, args)
     made: CheckedCall = _new(CheckedCall, fields)
     return made
 
@@ -133,7 +133,7 @@ def _take_apart(
 ) -> tuple[Call, AnyTool | None]:
     """Return the call a proxy means, and its tool. Its name can be the one in an API."""
     target: Any = proxy._target
-    wanted = replace(target(args.values), id=call.id)
+    wanted = replace(target(args.values), id=call.id, via=call.via)
     tools: Toolset = turn.tools
     tool = tools.find(wanted.name) or view.find_own(wanted.name, tools)
     if tool is None and (own := tools.api_names.get(wanted.name)) is not None:

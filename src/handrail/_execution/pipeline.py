@@ -220,7 +220,7 @@ class Pipeline:
     def emit_decided(self, running: RunningCall) -> None:
         """Send an event about a call's decision."""
         checked, record = running.checked, running.record
-        changed = running.is_rewritten or checked.parsed.repairs or checked.via
+        changed = running.is_rewritten or checked.parsed.repairs or checked.via != checked.call.via
         fields = checked.accesses, checked.decision or ALLOW, checked.call if changed else None
         self.listeners.emit(record, Decided, record.call.id, *fields, shown_sources(checked))
 

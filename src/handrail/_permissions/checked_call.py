@@ -37,7 +37,7 @@ class CheckedCall(NamedTuple):
     decision: Decision | None = None
     """None in policies and before hooks."""
     via: str = ""
-    """The proxy called by the model, if any."""
+    """The proxy called by the model, or the provider's program that made the call, if any."""
     nth: int = 1
     """The number of this call among its turn's calls with the same id, from 1."""
     tool: AnyTool | None = None

@@ -26,6 +26,8 @@ class Call:
     name: str
     args: Mapping[str, Any] | str
     id: str = field(default_factory=_make_id)
+    via: str = field(default="", repr=False)
+    """The provider's program that made it, such as ``code_execution_20260120``; or empty."""
 
 
 class Args(NamedTuple):

@@ -218,7 +218,7 @@ def write_pending(pending: Pending) -> dict[str, Any]:
         "key": pending.key,
         "position": pending.position,
         "round": pending.round,
-        "call": {"name": call.name, "args": call.args, "id": call.id},
+        "call": {"name": call.name, "args": call.args, "id": call.id} | _write_via(call),
         "effect": pending.effect.name.lower(),
         "accesses": _write_accesses(pending.accesses),
         "question": pending.question,
@@ -250,7 +250,7 @@ def read_pending(value: object) -> Pending:
     if is_object(value):
         value = {**_OMITTED, **value}
     saved = Fields.with_version(value, Pending.__dataclass_fields__)
-    call = Fields(saved.value["call"], ("name", "args", "id"))
+    call = Fields(_add_via(saved.value["call"]), ("name", "args", "id", "via"))
     expires_at = saved.optional("expires_at", saved.number)
     return Pending(
         run_id=saved.text("run_id"),
@@ -258,7 +258,7 @@ def read_pending(value: object) -> Pending:
         key=saved.text("key"),
         position=saved.get("position", int),
         round=_read_round(saved),
-        call=Call(call.text("name"), call.text("args"), call.text("id")),
+        call=Call(*[call.text(name) for name in ("name", "args", "id", "via")]),
         effect=find_effect(saved.text("effect")),
         accesses=tuple(_read_access(access) for access in saved.items("accesses")),
         question=saved.text("question"),
@@ -284,6 +284,14 @@ def read_pending(value: object) -> Pending:
         review=saved.get("review", bool),
         said=saved.texts("said"),
     )
+
+
+def _write_via(call: Call) -> dict[str, str]:
+    return {"via": call.via} if call.via else {}
+
+
+def _add_via(call: object) -> object:
+    return {"via": "", **call} if is_object(call) else call
 
 
 def _read_round(saved: Fields) -> int:

@@ -165,6 +165,7 @@ def encode_messages(
 def start_history(tools: Toolset | Iterable[Spec] = ()) -> HistoryWriter:
     """Return a writer for a history that grows."""
     finds, lost = Finds(make_offer(tools, _TOOLS)), Losses(API)
+    callers: dict[str, Any] = {}
 
     def write(turn: PlacedMessage) -> list[BodyPart]:
         match turn.message:
@@ -176,9 +177,11 @@ def start_history(tools: Toolset | Iterable[Spec] = ()) -> HistoryWriter:
                 items = _write_reply(reply, turn, finds, lost)
                 if asked := unanswered(items):
                     lost.add(f"no answer to {asked}")
+                callers.update({one["call_id"]: one["caller"] for one in items if "caller" in one})
                 return items
             case results:
-                return _write_results(results, turn, finds, lost)
+                items = _write_results(results, turn, finds, lost)
+                return [_for_caller(one, callers) for one in items]
 
     return HistoryWriter(lost, write, prepare=finds.note_searches)
 
@@ -276,6 +279,12 @@ def _write_results(
         else:
             texts += _search_text(call_id, result, lost)
     return [*outputs, *texts]
+
+
+def _for_caller(item: BodyPart, callers: Mapping[str, Any]) -> BodyPart:
+    """Return an output with the program that made the call: it gets the result, not the model."""
+    caller = callers.get(item.get("call_id", ""))
+    return item if caller is None else {**item, "caller": caller}
 
 
 def _search_text(call_id: str, result: Result, lost: Losses) -> list[BodyPart]:

@@ -88,6 +88,7 @@ def event_lines(event: Event, run: str = "") -> list[LineFields]:
     match event:
         case Requested(at, call):
             line = {**_head(at, "requested", call.id), "tool": call.name, "args": _args(call)}
+            line |= {"via": call.via} if call.via else {}
         case Decided() | Reviewed():
             line = _decision_line(event)
         case Asked(at, pending):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
@@ -19,6 +20,8 @@ from handrail.web._visitor import Visitor
 
 _MAX_REQUESTS = 1_000
 _LOOK_SECONDS = 0.05
+_MAX_INT = 2**53 - 1
+"""The largest integer that JavaScript reads exactly."""
 _LAYOUT = str.maketrans("", "", "\n\t")
 """Characters in a rule's layout."""
 
@@ -114,13 +117,30 @@ def describe_request(pending: Pending) -> dict[str, Any]:
         "question": pending.question,
         "kind": pending.kind,
         "tool": pending.call.name,
-        "args": pending.call.args,
+        "args": _read_args(str(pending.call.args)),
         "headline": pending.headline,
         "principal": pending.principal,
         "grade": pending.grade.name.lower(),
         "asked": pending.asked_at,
         "expires": expiry(pending),
     }
+
+
+def _read_args(text: str) -> dict[str, Any] | str:
+    """Return arguments as an object, or the text if some reader of JSON saw others."""
+    try:
+        args: Any = json.loads(text, parse_int=_read_int)
+        json.dumps(args, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        return text
+    return cast("dict[str, Any]", args) if isinstance(args, dict) else text
+
+
+def _read_int(digits: str) -> int:
+    value = int(digits)
+    if abs(value) > _MAX_INT:
+        raise ValueError(digits)
+    return value
 
 
 def describe_waiting(pending: Pending, visitor: Visitor) -> Mapping[str, Any]:

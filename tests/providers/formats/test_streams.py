@@ -44,7 +44,7 @@ def reply_of(api: str, expected: dict[str, Any]) -> Reply:
             case {"thought": text, "sealed": sealed}:
                 parts.append(Reasoning(text, sealed, api))
             case {"call": name, "args": args, "id": call_id}:
-                parts.append(Call(name, args, call_id))
+                parts.append(Call(name, args, call_id, part.get("via", "")))
             case {"cut": name, "args": args, "id": call_id}:
                 parts.append(TruncatedCall(name, call_id, args))
     names = [field.name for field in fields(Usage)]

@@ -13,7 +13,6 @@ from handrail.cli._chat.conversation import Conversation
 from handrail.cli._input.lines import Choice
 from handrail.cli._project.models import describe_known_models
 from handrail.cli._runs.saved import SavedRun, list_runs, readable_runs
-from handrail.cli._runs.timeline import one_line, say_standing
 from handrail.messages import Message, Prompt
 
 _MAX_RUNS = 100
@@ -36,6 +35,8 @@ def other_runs(chat: Conversation) -> list[SavedRun]:
 
 
 def _runs(chat: Conversation) -> Iterator[Choice]:
+    from handrail.cli._runs.timeline import one_line, say_standing  # seldom needed
+
     for run in other_runs(chat)[:_MAX_RUNS]:
         about = run.about
         words = one_line(about["prompt"], _MAX_WORDS_CELLS) or "no message"
@@ -83,6 +84,8 @@ def _models(chat: Conversation) -> Iterator[Choice]:
 
 def _messages(chat: Conversation) -> Iterator[Choice]:
     """Yield the person's messages, the last one first."""
+    from handrail.cli._runs.timeline import one_line
+
     prompts = find_prompts(chat.session.state.messages)
     for number, (_, text) in reversed(list(enumerate(prompts, 1))):
         yield Choice(str(number), f"{number:>3}  {one_line(text, _MAX_WORDS_CELLS)}")

@@ -14,7 +14,6 @@ from handrail.cli._chat.changes import diff_rows, run_changes
 from handrail.cli._chat.choices import find_prompts, format_age, other_runs
 from handrail.cli._chat.conversation import Conversation, Rows, halt_rows
 from handrail.cli._runs.saved import SavedRun, find_run
-from handrail.cli._runs.timeline import one_line, say_standing
 from handrail.cli._runs.transcript import write_transcript
 from handrail.cli._runs.undone import note_for_model, undo_lines
 from handrail.cli._screen.rows import Span
@@ -131,6 +130,8 @@ def _find_other(chat: Conversation) -> SavedRun:
 
 def rewind(chat: Conversation, rest: str) -> Rows:
     """Go back to before a message: undo what calls changed since, and edit the message."""
+    from handrail.cli._runs.timeline import one_line  # seldom needed
+
     session = chat.session
     prompts = find_prompts(session.state.messages)
     if not rest:
@@ -161,6 +162,8 @@ def _check_folder(chat: Conversation, found: SavedRun) -> None:
 
 
 def _list(chat: Conversation) -> Rows:
+    from handrail.cli._runs.timeline import one_line, say_standing
+
     others = other_runs(chat)
     if not others:
         yield "no other runs in this folder"

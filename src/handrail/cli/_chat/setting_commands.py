@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from handrail import HandrailError
 from handrail.cli._base.columns import columns, quantity
@@ -17,9 +18,10 @@ from handrail.cli._project.trusted import trust_of
 from handrail.cli._rules.mode import describe_mode
 from handrail.cli._screen.rows import Span
 from handrail.cli._screen.rows import safe_line as safe
-from handrail.cli._trust.files import TrustItem, needing_trust
-from handrail.cli._trust.screen import header, screen_lines
 from handrail.policy import InvalidRule, Mode, Rulebook
+
+if TYPE_CHECKING:
+    from handrail.cli._trust.files import TrustItem
 
 
 def mode(chat: Conversation, rest: str) -> Rows:
@@ -87,6 +89,8 @@ def _load_model(chat: Conversation, named: str) -> None:
 
 def trust(chat: Conversation, rest: str) -> Rows:
     """Show the files needing trust, then trust exactly what was shown."""
+    from handrail.cli._trust.files import needing_trust  # seldom needed
+
     workspace = chat.session.kit.app.workspace
     try:
         new = [item for item in needing_trust(workspace).files if not item.trusted]
@@ -104,6 +108,8 @@ def trust(chat: Conversation, rest: str) -> Rows:
 
 def _review(chat: Conversation, items: Sequence[TrustItem]) -> Rows:
     """Show files, and remember what was shown."""
+    from handrail.cli._trust.screen import header, screen_lines
+
     for item in items:
         yield ""
         yield header(item)

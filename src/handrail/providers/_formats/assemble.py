@@ -22,7 +22,14 @@ from handrail.providers._formats.drafts import (
     opaque,
 )
 from handrail.providers._formats.ids import make_id
-from handrail.providers._formats.tolerant import Data, Names, is_complete, larger_usage
+from handrail.providers._formats.tolerant import (
+    Data,
+    Names,
+    is_complete,
+    larger_usage,
+    object_at,
+    text_at,
+)
 
 Piece: TypeAlias = Delta | ArgsDelta | Call
 """What a stream returns before its reply."""
@@ -154,7 +161,8 @@ class Assembler:
             if cut:
                 draft.outcome = TruncatedCall(name, call_id, args)
             else:
-                draft.outcome = Call(name, args if args.strip() else "{}", call_id)
+                via = text_at(object_at(draft.fields, "caller"), "type")
+                draft.outcome = Call(name, args if args.strip() else "{}", call_id, via)
         return self._release()
 
     def _release(self) -> list[Piece]:
