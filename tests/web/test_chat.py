@@ -117,6 +117,25 @@ async def test_another_person_answers_and_the_open_stream_goes_on(kind: str, dat
     assert [one[:2] for one in REFUNDS] == [("o1", 500)]
 
 
+async def test_one_person_cannot_take_all_streams(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handrail.web._application.MAX_STREAMS_EACH", 1)
+    bob = as_person("bob")
+    async with (
+        chatting("process", sqlite) as client,
+        client.stream("POST", "/chat", json={"text": "refund o1 500"}) as response,
+    ):
+        events = read_events(response)
+        await anext(events)
+        more = await client.post("/chat", json={"text": "one"})
+        other = await post_chat(client, {"text": "one"}, headers=bob)
+        again = await post_chat(client, {"text": "two"}, headers=bob)
+
+    assert (more.status_code, more.json()) == (429, {"error": "You have too many open streams."})
+    assert [text_of(one) for one in (other, again)] == ["1: one ", "1: two "]
+
+
 async def test_arguments_some_browser_would_change_are_text(kind: str, database: str) -> None:
     amount = 2**53 + 1
     async with chatting(kind, database) as client:
