@@ -320,7 +320,7 @@ class DurableRuns:
 
         The principal's conversations and files in ``handrail.web`` are removed, too, and remembered
         approvals. For each run, one row stays, under a digest of its id: how its chain ended, and
-        when it was erased. What limits count stays.
+        when it was erased. Counts of budgets and rate limits stay.
         """
         return await self._removal.erase(principal)
 

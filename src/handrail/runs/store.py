@@ -335,8 +335,8 @@ class RunStore:
     def erase(self, principal: str) -> None:
         """Delete a principal's chats, remembered approvals, and all runs without a worker.
 
-        What limits count stays, so that no limit is renewed. Delete durable runs with
-        ``DurableRuns.erase``, which does this, too.
+        Counts of budgets and rate limits stay, so that no limit is renewed. Delete durable runs
+        with ``DurableRuns.erase``, which does this, too.
         """
         from handrail.runs._store.removal import erase_records
 

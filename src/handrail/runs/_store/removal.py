@@ -52,7 +52,7 @@ def remove_runs(database: Database, runs: Sequence[str]) -> None:
 def erase_records(database: Database, principal: str) -> None:
     """Remove a principal's chats, remembered approvals, and runs without a worker, in this thread.
 
-    What limits count stays until the periods end: an erasure renews no limit.
+    Counts of budgets and rate limits stay until their periods end: an erasure renews no limit.
     """
     forget: Step = (_FORGET, [{"holder": as_holder(principal)}])
     database.transact_now([*list_chat_deletions(principal), forget], 0)
