@@ -49,6 +49,7 @@ class Turn(Generic[D]):
         "_reply",
         "_run",
         "approved",
+        "background",
         "generation",
         "interrupt",
         "is_closed",
@@ -72,6 +73,8 @@ class Turn(Generic[D]):
     """The pending calls, in no order."""
     approved: tuple[str, ...]
     """Request ids without a question: approved, and waiting for other calls."""
+    background: tuple[str, ...]
+    """The calls' ids ``Executor.run_all`` left running in the background."""
     _key: str | None
     _last: Record | None
     _reply: Reply | None
@@ -91,7 +94,8 @@ class Turn(Generic[D]):
         self.tools = _NO_TOOLS if owner is None else owner.view.tools
         self.generation = 0 if owner is None else owner.view.generation
         self.stop_reason = self.interrupt = self._key = self._last = self._reply = None
-        self.waiting, self.approved, self.is_closed, self._count = (), (), False, 0
+        self.waiting = self.approved = self.background = ()
+        self.is_closed, self._count = False, 0
         self._records = _NO_RECORDS
 
     @property
@@ -211,7 +215,7 @@ class Turn(Generic[D]):
             kept = self.owner.take_kept(record)
             if kept is not None:
                 await self.owner.finish(record, kept)
-            return await self._result_of(record)
+            return await self.result_of(record)
         except BaseException as error:
             await stop_and_wait(error, record.cancel, record.wait)
             raise
@@ -221,7 +225,7 @@ class Turn(Generic[D]):
         record = self._records.get((call_id, 1))
         if record is None:
             raise KeyError(f"No call {call_id!r} was added to this turn.")
-        return await self._result_of(record)
+        return await self.result_of(record)
 
     async def results(self) -> list[Result]:
         """Return all results, in call order."""
@@ -331,7 +335,7 @@ class Turn(Generic[D]):
     async def dismiss(self, pending: Pending, reason: str = "") -> Result:
         """Deny a pending call, so waiting calls can run."""
         denied = Deny(reason) if reason else Deny.by_user()
-        return await self._result_of(self._answer(pending, denied))
+        return await self.result_of(self._answer(pending, denied))
 
     def adopt(self, *pending: Pending) -> None:
         """Add calls pending in another process. Later conflicting calls wait."""
@@ -360,7 +364,8 @@ class Turn(Generic[D]):
             self.owner.bind()  # if the call's loop was closed, the call has its result now
             await record.wait()
 
-    async def _result_of(self, record: Record) -> Result:
+    async def result_of(self, record: Record) -> Result:
+        """Return a call's result."""
         await self._wait(record)
         if self.interrupt is not None:
             raise self.interrupt
