@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextvars import Context
 from operator import attrgetter
 from types import TracebackType
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 _NO_OPTIONS = TurnOptions()
 _NO_TOOLS = Toolset()
-_NO_RECORDS: dict[Any, Any] = {}
-"""Never written to."""
+_NO_RECORDS: dict[Any, Any] = {}  # never written to
 
 
 class Turn(Generic[D]):
@@ -53,6 +52,7 @@ class Turn(Generic[D]):
         "generation",
         "interrupt",
         "is_closed",
+        "on_call",
         "options",
         "stop_reason",
         "tools",
@@ -75,6 +75,7 @@ class Turn(Generic[D]):
     """Request ids without a question: approved, and waiting for other calls."""
     background: tuple[str, ...]
     """The calls' ids ``Executor.run_all`` left running in the background."""
+    on_call: Callable[[], object] | None  # called for each new call, if a run listens
     _key: str | None
     _last: Record | None
     _reply: Reply | None
@@ -96,7 +97,7 @@ class Turn(Generic[D]):
         self.stop_reason = self.interrupt = self._key = self._last = self._reply = None
         self.waiting = self.approved = self.background = ()
         self.is_closed, self._count = False, 0
-        self._records = _NO_RECORDS
+        self._records, self.on_call = _NO_RECORDS, None
 
     @property
     def principal(self) -> str | None:
@@ -378,19 +379,18 @@ class Turn(Generic[D]):
     def _record(self, call: Call) -> Record:
         record: Record = self.owner.record(self, call)
         record.position = self._count
-        self._count += 1
-        if not self._records:
-            self._records = {}
         while (call.id, record.nth) in self._records:
             record.nth += 1
         record.previous, self._last = self._last, record
-        self._records[call.id, record.nth] = record
+        self._keep(record)
         return record
 
     def _keep(self, record: Record) -> None:
         self._records = self._records or {}
         self._records[record.call.id, record.nth] = record
         self._count = max(self._count, record.position + 1)
+        if self.on_call is not None:
+            self.on_call()
 
     def _own(self, pending: Pending) -> Pending:
         if (pending.run_id, pending.turn_id) != (self.run_id, self.id):
