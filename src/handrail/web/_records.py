@@ -34,7 +34,7 @@ from handrail.web._visitor import Visitor
 from handrail.web.conversations import ConversationHead, make_title
 
 _DIED = "its process died"
-_FIRST_SECONDS = 1.0
+_FIRST_SECONDS = 5.0
 """Until a run without calls is recorded. Then a short answer is one write."""
 _ANSWERED = (
     "SELECT DISTINCT q.run FROM handrail_question q JOIN handrail_run r ON r.id = q.run "
@@ -57,6 +57,8 @@ class ChatRecord:
         self._record = RunRecord(store, head.run)
         self._before = head.entries - 1
         self._turns = count(1)
+        self._has_state = False
+        """Whether a state was written: runs without calls have none."""
         self._used: Collection[str] = ()
         """The requests whose answers were noted."""
 
@@ -98,14 +100,19 @@ class ChatRecord:
             await to_thread.run_sync(self._keep, state)
 
     def _keep(self, state: RunState) -> None:
+        self._has_state = True
         self._record.keep(state._replace(messages=state.messages[self._before :]))
 
     async def end(self, state: RunState, standing: Standing, why: str = "") -> None:
         """Write where the run stands. If it waits, its questions are then in the inbox."""
         ended = {} if standing == WAITING else {"ended": _now()}
-        fields = {**standing._asdict(), "why": why, **ended}
+        counts = {"turns": state.turns, "calls": state.calls}
+        fields = {**standing._asdict(), **counts, "why": why, **ended}
         self._record.put([{"event": STATUS, "at": time.time(), **fields}])
-        await to_thread.run_sync(self._keep, state)
+        if self._has_state or standing == WAITING:
+            await to_thread.run_sync(self._keep, state)
+        else:
+            await to_thread.run_sync(self._record.flush)
 
     async def take_answers(self, messages: Sequence[Message]) -> tuple[RunState, dict[str, Answer]]:
         """Return the run's whole state and its new answers, and note their use."""
@@ -116,6 +123,7 @@ class ChatRecord:
         asked = {one.id: one for one in state.questions if one.id in given}
         answers = {one: read_saved_answer(given[one]["saved"]) for one in asked}
         now = time.time()
+        self._has_state = True
         self._used = {*self._used, *answers}
         self._turns = count(state.turns + 1)
         if answers:

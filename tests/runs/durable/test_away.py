@@ -18,7 +18,8 @@ from handrail.messages import Reply, Request, ToolResults
 from handrail.runs._durable import segments
 from handrail.runs._store import claims, database
 from handrail.runs._store.port import DatabaseAway, DatabaseError
-from handrail.runs.durable import DurableRun, DurableRuns
+from handrail.runs.durable import CallQueue, DurableRun, DurableRuns
+from runs.durable.statements import counting
 from services import Postgres, find_binaries
 
 SOAK = os.environ.get("HANDRAIL_PROFILE") == "soak"
@@ -196,6 +197,27 @@ async def test_a_run_whose_rows_are_always_refused_fails(
         "failed",
         f"DatabaseError: Cannot use the runs in {sqlite}: full.",
     )
+
+
+async def test_a_call_whose_end_the_engine_could_not_write_runs_once_and_its_run_ends(
+    sqlite: str,
+) -> None:
+    payments = Payments()
+    payments.may_end.set()
+    queues = {"bank": CallQueue(tools=["pay"])}
+    runs = DurableRuns(sqlite, {"a": payments.make_agent()}, poll=0.05, queues=queues)
+    ended = "NEW.name = 'handrail.call' AND NEW.status IN ('SUCCESS', 'ERROR')"
+    async with runs.work(interval=0.05):
+        await add_trigger(sqlite, f"UPDATE ON workflow_status WHEN {ended}")
+        with counting("'ERROR'") as refused, anyio.fail_after(60):
+            run = await runs.start("a", "Pay A1.")
+            while not refused:  # noqa: ASYNC110  statements of another thread
+                await anyio.sleep(0.02)
+        with closing(database.Database(sqlite)) as other:
+            await other.write("DROP TRIGGER full")
+        done = await runs.wait(run, seconds=60)
+
+    assert (done.status, texts(done), payments.paid) == ("done", ["paid A1"], ["A1"])
 
 
 async def test_a_server_that_is_about_to_take_over_is_away(away: Postgres) -> None:

@@ -110,6 +110,11 @@ class Active:
         finally:
             self._scopes.remove(active)
 
+    @property
+    def ids(self) -> set[str]:
+        """The ids of all that runs."""
+        return {active.id for active in self._scopes}
+
     async def stop_cancelled(self) -> None:
         """Stop everything in cancelled runs, also inside their tools."""
         if self._scopes:

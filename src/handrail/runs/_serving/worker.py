@@ -91,6 +91,8 @@ class Worker:
         self._interval = interval
         self._seen_at = self._trusted_at = -float("inf")
         self._looks = 0
+        self._ended: set[str] = set()
+        """What had ended at the last read of run owners, and the engine says still runs."""
         self.id = engine.find_host() or make_worker_id()
         self._lock: Lock = make_lock(database, self.id)
         self._news = anyio.Event()
@@ -215,11 +217,25 @@ class Worker:
             await self._swept.wake(run, number)
         await self._active.stop_cancelled()
         if self._looks % _SWEEP == 0:
+            await self._requeue_ended()
             await self._note_given_up()
             await self._swept.queue_lost(time.time() - LOST_SECONDS)
             await self._rows.drop_pieces()
             await self.meter.refresh()
         self._seen_at = time.monotonic()
+
+    async def _requeue_ended(self) -> None:
+        """Queue again what has ended here without the engine's record, as on a full disk.
+
+        It runs again from its records, and does nothing a second time. The engine gets the time
+        until the next read to write an end.
+        """
+        known = {*self._engine.taken, *self._active.ids}
+        ended = set(await self._engine.owned(self.id)) - known - set(self._engine.taken)
+        for id_ in ended & self._ended:
+            log.warning("%s is queued again: its end could not be written", id_)
+            await self._engine.delay(id_, 0.0)
+        self._ended = ended - self._ended
 
     async def _note_given_up(self) -> None:
         """Record failures for runs whose segment was given up."""
