@@ -201,7 +201,7 @@ VALUES = [
         "## Combine and filter",
         "method",
         public(Toolset, "api_names", "explain_search", "free_name", "has_deferred", "specs")
-        - {"from_object", "has_search_tool", "join"}
+        - {"from_object", "has_background", "has_search_tool", "join"}
         | {"Toolset.from_object"},
     ),
     (

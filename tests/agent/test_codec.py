@@ -13,6 +13,7 @@ from inline_snapshot import snapshot
 
 from handrail import Allow, Call, Deny, FailureKind, File, Image, Result, Text
 from handrail.agent import (
+    BackgroundCall,
     EarlyCall,
     GivenAnswer,
     InvalidState,
@@ -101,6 +102,7 @@ STATES = st.builds(
     shortened=st.builds(Shortened, COUNTS, TEXT, COUNTS),
     cost=COSTS,
     answers=st.lists(st.builds(GivenAnswer, TEXT, TEXT, ANSWERS), max_size=2).map(tuple),
+    background=st.lists(st.builds(BackgroundCall, CALLS, TEXT), max_size=1).map(tuple),
 )
 
 
@@ -145,6 +147,7 @@ def test_the_format_of_a_saved_state() -> None:
             GivenAnswer("r~1~2~0", "f", Deny("no", detail="why")),
             GivenAnswer("r~1~3~0", "f", Edit({"n": 1})),
         ),
+        background=(BackgroundCall(Call("a", {"n": 1}, "3"), "1"),),
     )  # fmt: skip
 
     assert load_state(dump_state(state)) == state
@@ -233,6 +236,7 @@ def test_the_format_of_a_saved_state() -> None:
                 ["r~1~2~0", "f", {"deny": "no", "detail": "why"}],
                 ["r~1~3~0", "f", {"edit": {"n": 1}}],
             ],
+            "background": [[{"call": "a", "args": {"n": 1}, "id": "3"}, "1"]],
         }
     )
 
@@ -301,6 +305,7 @@ GARBAGE: dict[str, str] = {
             "shortened": [None, [], [0, ""], [0, 0, 0], [-1, "", 0], [0, "", -1]],
             "cost": [None, 1, "", "a", "-1", "NaN", "sNaN", "Infinity"],
             "answers": [None, [5], [["a", "b"]], [[1, "b", {"allow": True}]], [["a", 1, {"allow": True}]], *([["a", "b", answer]] for answer in ({}, {"allow": 1.5}, {"allow": False}, {"allow": True, "more": 1}, {"deny": "no"}, {"edit": 5}, {"edit": [], "x": 1}, {"result": "{}"}, {"result": 1}, "allow", None))],
+            "background": [None, [5], [[]], [[{"text": "a"}, "1"]], [[{"call": "a", "args": "{}", "id": "1"}, 1]]],
             "discarded": [None, [5], [[]], [[{"text": "a"}, RESULT]], [[{"call": "a", "args": "{}", "id": "1"}]]],
         }.items()
         for value in values
@@ -359,8 +364,9 @@ def test_the_error_message_names_no_file_and_no_line() -> None:
     assert str(refused.value) == snapshot("Not a saved run state: key 'messages' is missing.")
 
 
-def test_a_state_without_answers_of_an_earlier_version_is_read() -> None:
-    before = {key: value for key, value in EMPTY.items() if key != "answers"}
+@pytest.mark.parametrize("field", ["answers", "background"])
+def test_a_state_of_an_earlier_version_without_a_field_is_read(field: str) -> None:
+    before = {key: value for key, value in EMPTY.items() if key != field}
 
     assert load_state(json.dumps(before)) == RunState()
 

@@ -63,7 +63,7 @@ def validate(document: Any) -> None:
     group = re.sub(r"^([^./]*)(?:\.[^/]*)?/", r"\1-", document["apiVersion"])
     name = f"{document['kind'].lower()}-{group}"
     schema = SCALED_OBJECT if name == "scaledobject-keda-v1alpha1" else SCHEMAS["kinds"][name]
-    jsonschema.validate(document, {**schema, "$defs": SCHEMAS["$defs"]})
+    jsonschema.Draft7Validator({**schema, "$defs": SCHEMAS["$defs"]}).validate(document)
 
 
 def find(kind: str, name: str) -> Any:

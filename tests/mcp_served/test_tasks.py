@@ -59,7 +59,13 @@ class Works:
             values = await context.ask("Which size?", form)
             return f"ordered {values}"
 
-        return Toolset(build, order)
+        @tool(effect=READ, background=True)
+        async def render() -> str:
+            """Render."""
+            await self.go.wait()
+            return "rendered"
+
+        return Toolset(build, order, render)
 
 
 @asynccontextmanager
@@ -116,6 +122,19 @@ async def test_a_long_call_is_a_task_whose_result_comes_later() -> None:
         "half",
         {"content": [{"type": "text", "text": "built"}], "isError": False},
     )
+
+
+async def test_a_call_in_the_background_is_a_task_at_once() -> None:
+    works = Works()
+    async with client_of(works, seconds=3600) as client:
+        created = await call(client, "render")
+        works.go.set()
+        done = await poll(client, created.task_id, "completed")
+        built = await call(client, "build")  # a control: it waits, and has its result
+
+    assert isinstance(created, CreatedTask)
+    assert done.result == {"content": [{"type": "text", "text": "rendered"}], "isError": False}
+    assert isinstance(built, types.CallToolResult)
 
 
 async def test_our_own_client_waits_for_the_task_and_gets_the_result() -> None:

@@ -152,9 +152,10 @@ async def test_the_inbox_of_a_chat_remembers_an_approval_for_durable_runs(databa
                 if line == "event: approval":
                     break
         (asked,) = (await client.get("/inbox", headers=boss)).json()["requests"]
-        answer = {"answer": "allow", "seen": asked["seen"], "remember": 0}
+        answer = {"answer": "allow", "seen": asked["seen"], "remember": asked["remember"][0]}
         place = f"/inbox/{asked['pending']}"
-        wrong = await client.post(place, json={**answer, "remember": 7}, headers=boss)
+        other = asked["remember"][0].replace("order:o1", "*")
+        wrong = await client.post(place, json={**answer, "remember": other}, headers=boss)
         used = await client.post(place, json=answer, headers=boss)
         await runs.wait((await client.get("/conversations/k")).json()["run"])
         again = await post_chat(client, {"text": "b", "conversation": "l"})
@@ -165,3 +166,32 @@ async def test_the_inbox_of_a_chat_remembers_an_approval_for_durable_runs(databa
     assert (wrong.status_code, used.status_code, left) == (400, 200, [])
     assert [event.event for event in again].count("approval") == 0
     assert again[-1].data == {"status": "done", "reason": "answer"}
+
+
+class Forgetful(SharedApprovals):
+    """Its database is away when a rule is stored."""
+
+    def store(self, proposal: Proposal, /) -> None:  # noqa: ARG002
+        raise OSError("away")
+
+
+async def test_an_answer_counts_if_its_rule_cannot_be_stored(sqlite: str) -> None:
+    policy = Forgetful(Rulebook(), sqlite)
+    agent = Agent(model, [refund], policy=policy)
+    app = ChatApp(agent, identify, origins=[ORIGIN], database=sqlite, remember=policy)
+    boss = {"authorization": "Bearer boss"}
+    async with client_of(app) as client:
+        async with client.stream("POST", "/chat", json={"text": "a", "conversation": "k"}) as sent:
+            async for line in sent.aiter_lines():
+                if line == "event: approval":
+                    break
+        (asked,) = (await client.get("/inbox", headers=boss)).json()["requests"]
+        answer = {"answer": "allow", "seen": asked["seen"], "remember": asked["remember"][0]}
+        used = await client.post(f"/inbox/{asked['pending']}", json=answer, headers=boss)
+        async with client.stream("GET", "/conversations/k/events") as rest:
+            ends = [line async for line in rest.aiter_lines() if "done" in line]
+
+    assert used.json()["text"].endswith(
+        "Its rule could not be stored: the next such call asks again."
+    )
+    assert (used.status_code, len(ends)) == (200, 1)

@@ -75,6 +75,7 @@ CHANGES: list[dict[str, Any]] = [
     {"tags": frozenset({"files"})},
     {"needs_approval": True},
     {"exclusive": True},
+    {"background": True},
     {"private": True},
     {"framed": True},
     {"metadata": {}},

@@ -10,7 +10,7 @@ import anyio
 import httpx2
 import pytest
 
-from handrail import Call, Context, Text, tool
+from handrail import READ, Call, Context, Text, tool
 from handrail.agent import Agent
 from handrail.approvals import defer
 from handrail.messages import Delta, Reply, Request
@@ -115,6 +115,25 @@ async def test_another_person_answers_and_the_open_stream_goes_on(kind: str, dat
     assert text_of(seen) == "One moment. Done: refunded 500 "
     assert seen[-1].data == {"status": "done", "reason": "answer"}
     assert [one[:2] for one in REFUNDS] == [("o1", 500)]
+
+
+async def test_one_person_cannot_take_all_streams(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handrail.web._application.MAX_STREAMS_EACH", 1)
+    bob = as_person("bob")
+    async with (
+        chatting("process", sqlite) as client,
+        client.stream("POST", "/chat", json={"text": "refund o1 500"}) as response,
+    ):
+        events = read_events(response)
+        await anext(events)
+        more = await client.post("/chat", json={"text": "one"})
+        other = await post_chat(client, {"text": "one"}, headers=bob)
+        again = await post_chat(client, {"text": "two"}, headers=bob)
+
+    assert (more.status_code, more.json()) == (429, {"error": "You have too many open streams."})
+    assert [text_of(one) for one in (other, again)] == ["1: one ", "1: two "]
 
 
 async def test_arguments_some_browser_would_change_are_text(kind: str, database: str) -> None:
@@ -300,3 +319,31 @@ async def test_values_that_do_not_fit_a_form_are_refused_and_can_be_corrected(
 
     wrong = "The values do not fit the form: seat: required, missing; row: unknown field; known fields: seat."
     assert found == [(400, wrong), (200, None), "seat 4A"]
+
+
+async def test_a_result_from_the_background_is_no_message_of_the_user(
+    kind: str, database: str
+) -> None:
+    ended = anyio.Event()
+
+    @tool(effect=READ, background=True)
+    async def count() -> str:
+        """Count."""
+        await ended.wait()
+        return "a secret number"
+
+    async def model(request: Request) -> Reply:
+        turn = sum(isinstance(one, Reply) for one in request.messages)
+        if turn:
+            ended.set()
+        return Reply((Call("count", {}, "c1"),) if not turn else (Text(f"turn {turn}"),))
+
+    async with chatting(kind, database, agent=Agent(model, [count])) as client:
+        events = await post_chat(client, {"text": "count"})
+        name = events[0].data["conversation"]
+        shown = (await client.get(f"/conversations/{name}")).json()["messages"]
+
+    assert shown[0] == {"role": "user", "text": "count"}
+    assert {"role": "tool", "results": []} in shown
+    assert [one["role"] for one in shown].count("user") == 1
+    assert "secret" not in str(shown)

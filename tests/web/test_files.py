@@ -5,8 +5,8 @@ from __future__ import annotations
 import anyio
 
 from handrail.web import ChatApp
-from handrail.web._files import MAX_FILES
-from web.chats import ORIGIN, as_person, client_of, identify, shop_agent
+from handrail.web._files import _SENT, MAX_FILES  # type: ignore[attr-defined]
+from web.chats import ORIGIN, as_person, client_of, identify, post_chat, shop_agent
 
 TEXT = {"content-type": "text/plain"}
 FULL = {
@@ -41,6 +41,21 @@ async def test_a_person_keeps_files_up_to_a_limit_and_deletes_them(database: str
     answers = (small, other, foreign, again)
     assert [one.status_code for one in answers] == [201, 201, 404, 201]
     assert deleted == [204, 404]
+
+
+async def test_messages_keep_each_of_their_files_once_and_up_to_a_limit(database: str) -> None:
+    app = ChatApp(shop_agent(), identify, origins=[ORIGIN], database=database, max_stored_bytes=900)
+    async with client_of(app) as client:
+        kept = await client.post("/files", content=bytes(range(200)) * 2, headers=TEXT)
+        chat = {"text": "a", "files": [kept.json()["id"]] * 3}
+        await post_chat(client, {**chat, "conversation": "k"})
+        stored = (await app._store.database.read(_SENT, principal="ada"))[0][0]  # noqa: SLF001
+        full = await client.post("/chat", json=chat)
+        await client.delete("/conversations/k")
+        last = (await post_chat(client, chat))[-1]
+
+    assert 530 < stored < 900  # 400 bytes as base64, once
+    assert (full.status_code, last.data) == (507, {"status": "done", "reason": "answer"})
 
 
 async def test_small_files_are_counted(sqlite: str) -> None:

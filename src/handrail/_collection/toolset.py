@@ -139,6 +139,11 @@ class Toolset:
         return any(member.spec.exposure is Exposure.DEFERRED for member in self)
 
     @cached_property
+    def has_background(self) -> bool:
+        """Whether an agent continues while some tools run."""
+        return any(member.spec.background for member in self)
+
+    @cached_property
     def has_search_tool(self) -> bool:
         """Whether a tool finds deferred ones."""
         return any(member.spec.exposure is Exposure.SEARCH for member in self)

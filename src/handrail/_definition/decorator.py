@@ -68,6 +68,8 @@ class Options(TypedDict, total=False):
     """Every call needs approval, whatever the policy allows."""
     exclusive: bool
     """A call runs alone, even if the tool only reads."""
+    background: bool
+    """An agent's model continues while a call runs, and reads its result in a later message."""
     replays: bool
     """Its only effects are its calls with ``Context.turn``, and it makes the same ones if it begins
     again. After a crash, a durable run begins it again."""

@@ -140,6 +140,7 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "tags": _many(frozenset),
     "needs_approval": _instance_of(bool),
     "exclusive": _instance_of(bool),
+    "background": _instance_of(bool),
     "metadata": _instance_of(Mapping),
     **dict.fromkeys(_BESIDE, _instance_of(Callable)),  # type: ignore[arg-type]
 }

@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import anyio
@@ -31,6 +30,7 @@ from handrail._execution.settings import (
 )
 from handrail._execution.view import View
 from handrail._permissions.checked_call import Policy
+from handrail._turn.background import first_results
 from handrail._turn.event_feed import EventFeed
 from handrail._turn.owner import stop_and_wait
 from handrail._turn.record import EMPTY, CallRecords, make_options
@@ -122,12 +122,17 @@ class Executor:
         return tasks.run_hooked(record) if pipeline.is_hooked else pipeline.run(record)
 
     async def run_all(
-        self, calls: Iterable[Call] | AsyncIterable[Call], *, turn: Turn[Any] | None = None
+        self,
+        calls: Iterable[Call] | AsyncIterable[Call],
+        *,
+        turn: Turn[Any] | None = None,
+        background: bool = False,
     ) -> list[Result]:
         """Run one reply's calls: in parallel if they do not conflict, in order if they do.
 
         Calls can arrive one by one: read-only ones start early, the others once all have
-        arrived. Cancelling this cancels them all.
+        arrived. Cancelling this cancels them all. With ``background``, calls of tools
+        with ``background=True`` continue: see ``Turn.background``.
         """
         turn = self._own(turn) if turn is not None else self.turn()
         try:
@@ -135,7 +140,7 @@ class Executor:
                 await turn.add_from(calls)
             else:
                 turn.add(*calls)
-            return await turn.results()
+            return await (first_results(turn) if background else turn.results())
         except BaseException as error:
             await stop_and_wait(error, turn.cancel, turn.ended)
             raise
@@ -382,9 +387,7 @@ class Executor:
             self._pipeline.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._view.parent is None:
             self._users -= 1
             if not self._users:

@@ -92,7 +92,7 @@ async def invoke(world: World, running: RunningCall) -> Result:
     while True:
         if record.stopped:
             return result_of_stop(record)
-        record.attempts += 1
+        record.start_attempt()
         if world.listeners.feeds:
             world.listeners.emit(record, Started, record.call.id, record.attempts)
         variables = record.own_context()

@@ -58,7 +58,7 @@ class RequestedCall(Record):
         self.parent = CURRENT.get()
         self.stopped = False
         self.result = self.answered = self.entered = self.previous = self.running = None
-        self.stop = self.gate = self.done = self.inner_calls = None
+        self.stop = self.gate = self.done = self.begin = self.inner_calls = None
         self.position = self.round = self.attempts = 0
         self.nth = 1
 
@@ -66,6 +66,14 @@ class RequestedCall(Record):
     def name(self) -> tuple[str, int]:
         """Its id, and its number among the turn's calls with this id."""
         return self.call.id, self.nth
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its tool was called, runs in the background, and has not returned."""
+        running = self.running
+        if running is None or self.result is not None or not self.begun:
+            return False
+        return running.checked.spec.background
 
     @property
     def may_repeat(self) -> bool:

@@ -45,13 +45,8 @@ class Feed(Protocol):
     """Returns what a run hears."""
 
     @property
-    def is_done(self) -> bool:
-        """Whether it can return nothing more."""
-        ...
-
-    @property
     def is_idle(self) -> bool:
-        """Whether it has returned all that there is now."""
+        """Whether it returns nothing more until it calls ``Heard.wake``."""
         ...
 
     def take(self, *, is_last: bool) -> Iterable[HeardCall | str]:
@@ -217,19 +212,24 @@ class Heard:
 
     def follow(self, feed: Feed) -> None:
         """Listen to a feed, when a value is looked up or another feed follows."""
-        self._feeds = [*[one for one in self._feeds if not one.is_done], feed]
+        self._feeds.append(feed)
         self.catch_up()
+
+    def wake(self, feed: Feed) -> None:
+        """Listen to a feed again. The one that followed last is never idle."""
+        if feed not in self._feeds:
+            self._feeds.insert(0, feed)
 
     def catch_up(self) -> None:
         """Take what was heard since a value was last looked up."""
         for index, feed in enumerate(self._feeds):
-            if feed.is_idle:
-                continue
             for one in feed.take(is_last=index + 1 == len(self._feeds)):
                 if isinstance(one, str):
                     self.say(one)
                 else:
                     self.add(*one)
+        if len(self._feeds) > 1:
+            self._feeds = [one for one in self._feeds if not one.is_idle]
         if self.outer is not None:
             self.outer.catch_up()
 

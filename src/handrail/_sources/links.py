@@ -11,6 +11,11 @@ _ENDING = re.compile(r"(?<=[\w-])\.[a-z]{2,}", re.IGNORECASE)
 _PATH = re.compile(r"/[^\s'\"<>)\]]*+")
 _SCHEMES = ("https://", "http://")
 _ACCOUNT = re.compile(r"\b[A-Z]{2}\d{10,32}\b", re.IGNORECASE)
+_IBAN = re.compile(
+    r"\b[A-Z]{2}\d\d(?: ?[A-Z\d]{4}){2,7}(?: ?[A-Z\d]{1,3})?\b", re.IGNORECASE | re.ASCII
+)
+"""May be an account number with letters, or in groups. Words after one can look like groups."""
+_LEAST_IBAN_CHARS, _MOST_IBAN_CHARS, _IBAN_REST, _IBAN_DIVISOR = 15, 34, 1, 97
 
 
 def find_links(text: str) -> list[str]:
@@ -18,12 +23,38 @@ def find_links(text: str) -> list[str]:
     spans = list(_find_addresses(text))
     later = iter([*spans, (len(text), len(text))])
     start, end = next(later)
-    for match in _ACCOUNT.finditer(text):
-        while end <= match.start():
+    for first, last in _find_accounts(text):
+        while end <= first:
             start, end = next(later)
-        if match.end() <= start:
-            spans.append(match.span())
+        if last <= start:
+            spans.append((first, last))
     return [text[start:end] for start, end in sorted(spans)]
+
+
+def _find_accounts(text: str) -> list[tuple[int, int]]:
+    """Return where account numbers are, in order. None overlaps another."""
+    found = [match.span() for match in _ACCOUNT.finditer(text)]
+    maybe = [(match.start(), _count_iban(match[0])) for match in _IBAN.finditer(text)]
+    found += [(start, start + length) for start, length in maybe if length]
+    found.sort(key=lambda span: (span[0], -span[1]))
+    kept, done = list[tuple[int, int]](), 0
+    for first, last in found:
+        if first >= done:
+            kept.append((first, last))
+            done = last
+    return kept
+
+
+def _count_iban(text: str) -> int:
+    """Return the length of the account number that a text begins with, by its check digits."""
+    while True:
+        code = text.replace(" ", "").upper()
+        if len(code) < _LEAST_IBAN_CHARS:
+            return 0
+        digits = "".join([str(int(letter, 36)) for letter in code[4:] + code[:4]])
+        if len(code) <= _MOST_IBAN_CHARS and int(digits) % _IBAN_DIVISOR == _IBAN_REST:
+            return len(text)
+        text = text.rpartition(" ")[0]
 
 
 def _find_addresses(text: str) -> Iterator[tuple[int, int]]:

@@ -36,7 +36,7 @@ class HeardRuns:
             self._runs[run] = heard
         heard.say(*(said or ()))
         if heard.follows_turns:
-            heard.follow(TurnFeed(turn))
+            heard.follow(TurnFeed(turn, heard))
         turn.options = turn.options._replace(heard=heard)
 
     def _find(self, run: str | None) -> Heard:
@@ -58,23 +58,20 @@ class TurnFeed:
     It keeps the turn until another one follows and all its calls have ended.
     """
 
-    def __init__(self, turn: Turn[Any]) -> None:
+    def __init__(self, turn: Turn[Any], heard: Heard) -> None:
         self._turn: Turn[Any] | None = turn
+        self._heard = heard
+        turn.on_call = self._wake
         self._weak = ref(turn)
         self._taken = set[tuple[str, int]]()
 
     @property
-    def is_done(self) -> bool:
-        """Whether it can return nothing more."""
-        return self._weak() is None
-
-    @property
     def is_idle(self) -> bool:
         """Whether it has returned all calls of an earlier turn."""
-        if self._turn is not None:
-            return False
-        turn = self._weak()
-        return turn is None or turn.next_position == len(self._taken)
+        return self._turn is None
+
+    def _wake(self) -> None:
+        self._heard.wake(self)
 
     def take(self, *, is_last: bool) -> Iterator[HeardCall]:
         """Yield the calls that have ended since this was last called."""
@@ -99,7 +96,7 @@ class InnerFeed:
     Answers to its forms are a person's words, unless the form proposed them.
     """
 
-    is_done = is_idle = False
+    is_idle = False
 
     def __init__(self, turns: Mapping[str, Sequence[tuple[Call, Result]]]) -> None:
         self._turns = turns

@@ -43,6 +43,8 @@ class Record:
     result: Result | None
     done: anyio.Event | None
     """Set once it has its result."""
+    begin: anyio.Event | None
+    """Set once the tool was called, or the call has its result."""
     entered: anyio.Event | None
     """Set once it is in the schedule or has its result. Only then can the next one enter."""
     previous: Record | None
@@ -90,12 +92,30 @@ class Record:
                 self.done = anyio.Event()
             await self.done.wait()
 
+    def start_attempt(self) -> None:
+        """Count an attempt, and tell those who wait for the first one."""
+        self.attempts += 1
+        if self.begin is not None:
+            self.begin.set()
+
+    async def wait_begun(self) -> None:
+        """Wait until the tool was called, or the call has its result."""
+        if self.result is None and not self.begun:
+            self.begin = self.begin or anyio.Event()
+            await self.begin.wait()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its tool was called, runs in the background, and has not returned."""
+        raise NotImplementedError
+
     def finish(self, result: Result) -> None:
         """Set the call's result."""
         self.result = result
-        if self.done is not None:
-            with suppress(RuntimeError):  # the event loop was closed, with those who wait
-                self.done.set()
+        for event in (self.done, self.begin):
+            if event is not None:
+                with suppress(RuntimeError):  # the event loop was closed, with those who wait
+                    event.set()
 
 
 class CallRecords(Protocol):

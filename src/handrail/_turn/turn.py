@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextvars import Context
 from operator import attrgetter
 from types import TracebackType
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 _NO_OPTIONS = TurnOptions()
 _NO_TOOLS = Toolset()
-_NO_RECORDS: dict[Any, Any] = {}
-"""Never written to."""
+_NO_RECORDS: dict[Any, Any] = {}  # never written to
 
 
 class Turn(Generic[D]):
@@ -49,9 +48,11 @@ class Turn(Generic[D]):
         "_reply",
         "_run",
         "approved",
+        "background",
         "generation",
         "interrupt",
         "is_closed",
+        "on_call",
         "options",
         "stop_reason",
         "tools",
@@ -72,6 +73,9 @@ class Turn(Generic[D]):
     """The pending calls, in no order."""
     approved: tuple[str, ...]
     """Request ids without a question: approved, and waiting for other calls."""
+    background: tuple[str, ...]
+    """The calls' ids ``Executor.run_all`` left running in the background."""
+    on_call: Callable[[], object] | None  # called for each new call, if a run listens
     _key: str | None
     _last: Record | None
     _reply: Reply | None
@@ -91,8 +95,9 @@ class Turn(Generic[D]):
         self.tools = _NO_TOOLS if owner is None else owner.view.tools
         self.generation = 0 if owner is None else owner.view.generation
         self.stop_reason = self.interrupt = self._key = self._last = self._reply = None
-        self.waiting, self.approved, self.is_closed, self._count = (), (), False, 0
-        self._records = _NO_RECORDS
+        self.waiting = self.approved = self.background = ()
+        self.is_closed, self._count = False, 0
+        self._records, self.on_call = _NO_RECORDS, None
 
     @property
     def principal(self) -> str | None:
@@ -211,7 +216,7 @@ class Turn(Generic[D]):
             kept = self.owner.take_kept(record)
             if kept is not None:
                 await self.owner.finish(record, kept)
-            return await self._result_of(record)
+            return await self.result_of(record)
         except BaseException as error:
             await stop_and_wait(error, record.cancel, record.wait)
             raise
@@ -221,7 +226,7 @@ class Turn(Generic[D]):
         record = self._records.get((call_id, 1))
         if record is None:
             raise KeyError(f"No call {call_id!r} was added to this turn.")
-        return await self._result_of(record)
+        return await self.result_of(record)
 
     async def results(self) -> list[Result]:
         """Return all results, in call order."""
@@ -331,7 +336,7 @@ class Turn(Generic[D]):
     async def dismiss(self, pending: Pending, reason: str = "") -> Result:
         """Deny a pending call, so waiting calls can run."""
         denied = Deny(reason) if reason else Deny.by_user()
-        return await self._result_of(self._answer(pending, denied))
+        return await self.result_of(self._answer(pending, denied))
 
     def adopt(self, *pending: Pending) -> None:
         """Add calls pending in another process. Later conflicting calls wait."""
@@ -360,7 +365,8 @@ class Turn(Generic[D]):
             self.owner.bind()  # if the call's loop was closed, the call has its result now
             await record.wait()
 
-    async def _result_of(self, record: Record) -> Result:
+    async def result_of(self, record: Record) -> Result:
+        """Return a call's result."""
         await self._wait(record)
         if self.interrupt is not None:
             raise self.interrupt
@@ -373,19 +379,18 @@ class Turn(Generic[D]):
     def _record(self, call: Call) -> Record:
         record: Record = self.owner.record(self, call)
         record.position = self._count
-        self._count += 1
-        if not self._records:
-            self._records = {}
         while (call.id, record.nth) in self._records:
             record.nth += 1
         record.previous, self._last = self._last, record
-        self._records[call.id, record.nth] = record
+        self._keep(record)
         return record
 
     def _keep(self, record: Record) -> None:
         self._records = self._records or {}
         self._records[record.call.id, record.nth] = record
         self._count = max(self._count, record.position + 1)
+        if self.on_call is not None:
+            self.on_call()
 
     def _own(self, pending: Pending) -> Pending:
         if (pending.run_id, pending.turn_id) != (self.run_id, self.id):

@@ -74,6 +74,8 @@ class Spec:
     written them."""
     exclusive: bool = False
     """Whether a call runs alone, even if the tool only reads."""
+    background: bool = False
+    """Whether an agent continues while a call runs, and reads its result later."""
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """Facts for your application and its policies. A model sees `namespace` alone, in a search."""
 

@@ -39,6 +39,7 @@ class Run(Generic[T]):
     def send(self, *parts: str | Content) -> None:
         """Add a message to the model's next turn."""
         self._loop.talk.send(Prompt.of(*parts))
+        self._loop.background.wake()
 
     def interrupt(self) -> None:
         """Stop the model and the running calls. The run then ends as ``interrupted``."""

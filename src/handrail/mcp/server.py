@@ -152,7 +152,8 @@ def make_server(  # noqa: PLR0913  each is an option with a default
     listen = None if updates is None else updates.listen
     if calls.changes is not None:
         listen = calls.changes.serve(updates)
-    tasks = Tasks(calls.call_tool, calls.find_owner, task_seconds)
+    run = calls.call_tool, calls.find_owner
+    tasks = Tasks(*run, task_seconds, is_background=calls.is_background)
     server = ToolServer(
         name,
         version=version,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
+import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -20,6 +23,8 @@ from handrail.web._visitor import Visitor
 
 _MAX_REQUESTS = 1_000
 _LOOK_SECONDS = 0.05
+_LOGGER = logging.getLogger("handrail.web")
+_NOT_STORED = "Its rule could not be stored: the next such call asks again."
 _MAX_INT = 2**53 - 1
 """The largest integer that JavaScript reads exactly."""
 _LAYOUT = str.maketrans("", "", "\n\t")
@@ -87,19 +92,41 @@ class Inbox:
         if isinstance(answer, Result):
             answer = Result(found[1].call.id, answer.text)
         who = Claimant(visitor.principal, visitor.groups, "web", given.seen)
-        offers = () if given.remember is None else await self.list_offers(found[1])
-        if given.remember is not None and given.remember not in range(len(offers)):
-            raise bad("`remember` is the place of an offered rule.")
+        rule = None if given.remember is None else await self._find_offer(found[1], given.remember)
         outcome = await self._store.answer(pending_id, answer, by=who)
-        if outcome.status == "used" and given.remember is not None:
-            store = cast("Remembers", self._remember).store
-            await to_thread.run_sync(store, offers[given.remember])
+        return outcome if rule is None else await self._keep_rule(outcome, rule)
+
+    async def _find_offer(self, pending: Pending, shown: str) -> Proposal:
+        """Return the offered rule a person saw: rules can change between question and answer."""
+        for one in await self.list_offers(pending):
+            if _meaning(one.rule) == _meaning(shown):
+                return one
+        raise bad("`remember` is the text of an offered rule: read the inbox again.")
+
+    async def _keep_rule(self, outcome: AnswerOutcome, rule: Proposal) -> AnswerOutcome:
+        """Store a rule. The answer counts without it: its run continues."""
+        if outcome.status != "used":
+            return outcome
+        try:
+            await to_thread.run_sync(cast("Remembers", self._remember).store, rule)
+        except Exception:
+            _LOGGER.exception("A rule could not be stored.")
+            return replace(outcome, text=f"{outcome.text} {_NOT_STORED}".strip())
         return outcome
 
     def _find(self, pending_id: str) -> tuple[str, Pending] | None:
         sql = "SELECT run, pending FROM handrail_question WHERE id = :id"
         rows = self._store.select(sql, {"id": pending_id})
         return (rows[0][0], Pending.from_json(rows[0][1])) if rows else None
+
+
+def _meaning(rule: str) -> object:
+    """Return what a rule says, without its new id and date."""
+    try:
+        tables = tomllib.loads(rule)["rule"]
+        return [{**table, "id": "", "reason": ""} for table in tables]
+    except (ValueError, LookupError, TypeError):
+        return rule
 
 
 def _check_form(pending: Pending, answer: Edit) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
@@ -22,7 +23,7 @@ from handrail.permissions import Pending
 from handrail.runs import RunStore
 from handrail.runs.durable import DurableRuns
 from handrail.web._answers import Inbox, describe_request, describe_waiting
-from handrail.web._files import Files, find_file
+from handrail.web._files import Files, check_room, find_file
 from handrail.web._guard import Refusal, RequestGuard, bad, read_json
 from handrail.web._health import Health
 from handrail.web._process import ProcessChats
@@ -43,6 +44,8 @@ from handrail.web.conversations import (
 
 MAX_CHAT_BYTES = 1024 * 1024
 MAX_STREAMS = 1_000
+MAX_STREAMS_EACH = 100
+"""How many streams one principal may have open."""
 _LIST = 50
 _LOOK_SECONDS = 0.1
 """Between two checks for a conversation that another request continues."""
@@ -66,7 +69,8 @@ class ChatApp:
         details: Whether pages see calls' arguments and results.
         wait: Seconds a message waits for the one before in its conversation. Then it gets 409.
         linger: Seconds an agent's run continues when no one watches it. Durable runs continue.
-        max_stored_bytes: How many bytes of files one principal may keep.
+        max_stored_bytes: How many bytes of files one principal may keep, and about how many
+            more in messages.
         remember: Offers rules to remember in the inbox: see ``handrail.shared.SharedApprovals``.
     """
 
@@ -102,7 +106,8 @@ class ChatApp:
         self._inbox = Inbox(self._store, remember)
         self._details = details
         self._wait = wait
-        self._streams = 0
+        self._max_stored = max_stored_bytes
+        self._streams = Counter[str]()
         self._router = Router(
             self._routes(RequestGuard(identify, origins, self._prepare), max_stored_bytes)
         )
@@ -179,7 +184,7 @@ class ChatApp:
         encoder: Encoder,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        self._check_streams()
+        self._check_streams(visitor)
         if asked.answers:
             head, place = await self._use_answers(visitor, asked)
         else:
@@ -217,7 +222,11 @@ class ChatApp:
             head = await self._conversations.head(head.principal, head.id)
 
     async def _make_prompt(self, visitor: Visitor, asked: ChatRequest) -> Prompt:
-        files = [await find_file(self._store, visitor.principal, one) for one in asked.files]
+        files = [
+            await find_file(self._store, visitor.principal, one)
+            for one in dict.fromkeys(asked.files)
+        ]
+        await check_room(self._store, visitor.principal, files, most=self._max_stored)
         texts = [asked.text] if asked.text.strip() else []
         if not texts and not files:
             raise bad("The message is empty.")
@@ -238,15 +247,17 @@ class ChatApp:
 
     # streams
 
-    def _check_streams(self) -> None:
-        if self._streams >= MAX_STREAMS:
+    def _check_streams(self, visitor: Visitor) -> None:
+        if self._streams[visitor.principal] >= MAX_STREAMS_EACH:
+            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "You have too many open streams.")
+        if self._streams.total() >= MAX_STREAMS:
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "There are too many streams.")
 
     async def _stream(
         self, visitor: Visitor, head: ConversationHead, encoder: Encoder, place: Place
     ) -> AsyncGenerator[str]:
         """Yield a stream's text."""
-        self._streams += 1
+        self._streams[visitor.principal] += 1
         shown = set[str]()
         try:
             yield encoder.begin(head.id, head.run, place.calls)
@@ -271,7 +282,7 @@ class ChatApp:
                     if ended:
                         return
         finally:
-            self._streams -= 1
+            self._streams -= Counter([visitor.principal])  # leaves out who has none
 
     async def _find_open(self, run: str, event: WireEvent, shown: set[str]) -> tuple[Pending, ...]:
         """Return what a waiting run asks. A reminder, without an id, is of what was not shown."""
@@ -283,7 +294,7 @@ class ChatApp:
 
     async def _watch(self, request: Request, visitor: Visitor) -> Response:
         """Stream a conversation's latest run, behind the last event the client has."""
-        self._check_streams()
+        self._check_streams(visitor)
         head = await self._find(request, visitor)
         if not head.run:
             raise LookupError(head.id)
@@ -298,7 +309,7 @@ class ChatApp:
         """Replay the run under way from its beginning, as the AI SDK expects."""
         from handrail.web._protocols.ui_messages import HEADERS, UiChunks
 
-        self._check_streams()
+        self._check_streams(visitor)
         head = await self._find(request, visitor)
         if not head.lease:
             return Response(status_code=HTTPStatus.NO_CONTENT)

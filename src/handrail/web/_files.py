@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -43,6 +44,7 @@ _PUT = (
 _ALONE = "SELECT pg_advisory_xact_lock(hashtext('handrail_file'), hashtext(:principal))"
 """On PostgreSQL, files of one principal wait for one another: together they must not exceed it."""
 _GET = "SELECT name, kind, body FROM handrail_file WHERE principal = :principal AND id = :id"
+_SENT = "SELECT COALESCE(SUM(LENGTH(body)), 0) FROM handrail_message WHERE principal = :principal"
 _DELETE = "DELETE FROM handrail_file WHERE principal = :principal AND id = :id"
 MAX_FILES = 1_000
 """How many files one principal keeps. Small ones have costs, too."""
@@ -119,6 +121,18 @@ async def keep_file(store: RunStore, principal: str, kept: KeptFile, *, most: in
         text = f"There is no room for this file: you can keep {room}. Delete others first."
         raise Refusal(HTTPStatus.INSUFFICIENT_STORAGE, text)
     return id_
+
+
+async def check_room(
+    store: RunStore, principal: str, files: Sequence[KeptFile], *, most: int
+) -> None:
+    """Raise Refusal if messages would have no room for these files, as each stores its own."""
+    if not files:
+        return
+    ((stored,),) = await store.database.read(_SENT, principal=principal)
+    if stored + sum(len(one.data) for one in files) > most:
+        text = f"Your messages have no room for files: they can have {most:,} bytes. "
+        raise Refusal(HTTPStatus.INSUFFICIENT_STORAGE, f"{text}Delete conversations first.")
 
 
 async def find_file(store: RunStore, principal: str, id: str) -> KeptFile:  # noqa: A002

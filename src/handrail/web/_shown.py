@@ -23,6 +23,8 @@ def describe_conversation(saved: SavedConversation, *, details: bool) -> dict[st
 
 def _describe(message: Message, *, details: bool) -> dict[str, Any]:
     match message:
+        case Prompt((Text(quoted=True) as result, *_)):  # of a call in the background
+            return {"role": "tool", "results": [], **({"text": result.text} if details else {})}
         case Prompt(parts):
             files = [_name(part) for part in parts if isinstance(part, Image | File)]
             text = "".join(part.text for part in parts if isinstance(part, Text))

@@ -374,8 +374,8 @@ COPIED = {
 """Tables of a run that has ended, and the columns that begin with its id."""
 
 
-def copy_run(url: str, count: int) -> None:
-    """Add copies of the run `r`, all in the past."""
+def copy_run(url: str, count: int, principal: str = "") -> None:
+    """Add copies of the run `r`, all in the past, perhaps on behalf of another principal."""
     is_postgres = url.startswith("postgresql")
     numbers = json.dumps(list(range(1, count + 1)))
     array = "json_array_elements_text(CAST(%(numbers)s AS json)) AS n(value)"
@@ -396,6 +396,8 @@ def copy_run(url: str, count: int) -> None:
                 f"WHERE substr(t.{keys[0]}, 2, 1) NOT BETWEEN '0' AND '9'",
                 {"numbers": numbers},
             )
+        if principal:
+            connection.execute(f"UPDATE handrail_run SET principal = '{principal}' WHERE id <> 'r'")  # noqa: S608
         connection.commit()
 
 
@@ -450,6 +452,67 @@ async def test_a_killed_removal_removes_runs_whole_or_not_at_all(
     print(f"\n{KILLS} kills of a removal of 600 runs, runs left: {left}")  # noqa: T201
     assert count_rows(database) == whole
     assert not SOAK or len(set(left)) > 2  # before, between and after its transactions
+
+
+KILLED = """
+import os, signal, sys, anyio
+from handrail.runs.durable import DurableRuns
+from runs.durable.statements import LISTENERS, watching
+
+async def main():
+    left = int(sys.argv[3])
+
+    def count(*_):
+        nonlocal left
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    async with DurableRuns(sys.argv[1], {}) as runs:
+        LISTENERS.append(count)
+        await getattr(runs, sys.argv[2])(**eval(sys.argv[4]))
+
+with watching():
+    anyio.run(main)
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        ("prune", {"older_than": 3600}),
+        ("erase", {"principal": "alice"}),
+        ("remove", {"run_id": "r1"}),
+    ],
+)
+async def test_a_removal_killed_before_any_statement_leaves_whole_runs_and_can_be_repeated(
+    database: str, method: str, given: dict[str, Any]
+) -> None:
+    await run_once(database)
+    whole, copies = count_rows(database), 1 if method == "remove" else 2
+    left: list[int] = []
+    while not left or left[-1] > -1:
+        await to_thread.run_sync(copy_run, database, copies, "alice")
+        command = [sys.executable, "-c", KILLED, database, method, str(len(left) + 1), str(given)]
+        path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = await anyio.run_process(command, env=path, check=False)
+        await until(partial(to_thread.run_sync, is_alone, database))
+        rows = drop_notes(count_rows(database))
+        [runs] = {count / whole[name] for name, count in rows.items()}  # of each table as many
+        left.append(int(runs) - 1 if done.returncode == -signal.SIGKILL else -1)
+        async with DurableRuns(database, {}) as client:
+            if runs > 1:
+                await getattr(client, method)(**given)
+        assert drop_notes(count_rows(database)) == whole
+
+    print(f"\n{method}: killed before {len(left) - 1} statements, runs left: {left[:-1]}")  # noqa: T201
+    assert set(left[:-1]) == {copies, 0}
+
+
+def drop_notes(rows: dict[str, int]) -> dict[str, int]:
+    """Leave out what says that runs were erased."""
+    return {name: count for name, count in rows.items() if not name.endswith("handrail_approval")}
 
 
 def is_alone(url: str) -> bool:

@@ -14,7 +14,7 @@ from handrail import Call, File, HandrailError, Image, Text
 from handrail.agent._history.compaction import Shortened
 from handrail.agent._history.given_answers import GivenAnswer
 from handrail.agent._history.signed_text import is_signed, sign_text, verify_text
-from handrail.agent._history.state import EarlyCall, RunState, Spent
+from handrail.agent._history.state import BackgroundCall, EarlyCall, RunState, Spent
 from handrail.messages import (
     Content,
     Message,
@@ -91,6 +91,7 @@ def encode_state(state: RunState) -> dict[str, Any]:
         "shortened": list(state.shortened),
         "cost": str(state.cost),
         "answers": [[*given[:2], write_answer(given.answer)] for given in state.answers],
+        "background": [[_encode_part(call), turn_id] for call, turn_id in state.background],
     }
 
 
@@ -134,6 +135,9 @@ def _decode_state(value: object) -> RunState:
         shortened=_decode_shortened(plain["shortened"]),
         cost=_decode_cost(plain["cost"]),
         answers=tuple(_decode_given(item) for item in _as_list(plain.get("answers", []))),
+        background=tuple(
+            _decode_background(item) for item in _as_list(plain.get("background", []))
+        ),
     )
 
 
@@ -195,6 +199,11 @@ def _decode_cost(value: object) -> Decimal:
 def _decode_early(value: object) -> EarlyCall:
     call, result = _as_list(value)
     return EarlyCall(_expect(Call, _decode_part(call)), read_result(result))
+
+
+def _decode_background(value: object) -> BackgroundCall:
+    call, turn_id = _as_list(value)
+    return BackgroundCall(_expect(Call, _decode_part(call)), _expect(str, turn_id))
 
 
 def _decode_given(value: object) -> GivenAnswer:

@@ -34,6 +34,7 @@ class Conversation:
         self._inbox: list[Prompt] = [*state.inbox]
         self._discarded: list[EarlyCall] = [*state.discarded]
         self.shortened = state.shortened
+        self.background = [*state.background]
         self._given = _find_answers(state, answers) if state.waiting else ()
         self._unused = state.answers
 
@@ -66,6 +67,7 @@ class Conversation:
             self.shortened,
             self.cost,
             self._unused,
+            tuple(self.background),
         )
 
     @property
@@ -133,6 +135,15 @@ class Conversation:
         given = {one.pending_id: one for one in (*self._given, *new)}
         return select_answers(given.values(), requests)
 
+    def prepare_idle(self) -> bool:
+        """Prepare to resume a run without open calls. Returns False if it has a prompt to send."""
+        last = self.last
+        if self._inbox:
+            return False
+        if isinstance(last, Reply) and last.stop == "other":  # the reply is incomplete
+            self.messages.append(Prompt.of(_CONTINUE))
+        return True
+
     def discard(self, calls: Iterable[tuple[Call, Result]]) -> None:
         """Record calls that started early and are in no reply."""
         self._discarded += [EarlyCall(*pair) for pair in calls]
@@ -143,3 +154,6 @@ def _find_answers(state: RunState, new: Mapping[str, Answer]) -> tuple[GivenAnsw
     requests = state.requests
     given = (*select_answers(state.answers, requests), *bind_answers(new, requests))
     return tuple({one.pending_id: one for one in given}.values())
+
+
+_CONTINUE = "You were interrupted. Continue."

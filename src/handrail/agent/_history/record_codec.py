@@ -27,6 +27,8 @@ class TurnRecord(NamedTuple):
     cost: Decimal
     approved: tuple[str, ...] = ()
     """The ids of approved requests whose calls wait behind other ones."""
+    background: tuple[str, ...] = ()
+    """The background calls' ids."""
 
 
 _ERROR_FIELDS = ("reason", "kind", "hint", "status", "code", "retry_after", "request_id")
@@ -63,6 +65,7 @@ def dump_turn(record: TurnRecord) -> str:
             "usage": encode_usage(record.usage),
             "cost": str(record.cost),
             "approved": record.approved,
+            "background": record.background,
         }
     )
 
@@ -76,4 +79,5 @@ def load_turn(text: str) -> TurnRecord:
         decode_usage(plain["usage"]),
         Decimal(plain["cost"]),
         tuple(plain.get("approved", ())),
+        tuple(plain.get("background", ())),
     )

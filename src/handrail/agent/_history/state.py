@@ -44,6 +44,13 @@ class EarlyCall(NamedTuple):
     result: Result
 
 
+class BackgroundCall(NamedTuple):
+    """A call in the background: the model has read its start, and waits for its result."""
+
+    call: Call
+    turn_id: str
+
+
 class RunState(NamedTuple):
     """A run's messages, its results and its pending calls.
 
@@ -71,6 +78,8 @@ class RunState(NamedTuple):
     """The tokens' cost. Computed only in runs with a cost limit."""
     answers: tuple[GivenAnswer, ...] = ()
     """Answers that were given and could not be used yet: their calls wait behind other ones."""
+    background: tuple[BackgroundCall, ...] = ()
+    """Calls in the background. Only a running run's state has some."""
 
     def add_prompt(self, *parts: str | Content) -> RunState:
         """Return the state with another prompt for the next turn. Limits count from here."""
@@ -175,6 +184,13 @@ def _abandon(result: Result, allowed: Collection[str]) -> Result:
 def over_limit_result(call: Call) -> Result:
     """Return the result for a call over the limit."""
     return Result.fail(call.id, FailureKind.CANCELLED, _OVER_LIMIT)
+
+
+def result_without_run(call: AnyCall, *, is_over_limit: bool, again: bool) -> Result:
+    """Return the result for a call not passed to the executor."""
+    if isinstance(call, TruncatedCall) or (again and not is_over_limit):
+        return unknown_result(call)
+    return over_limit_result(call) if is_over_limit else not_started_result(call)
 
 
 def stopped_result(call: Call, reason: str) -> Result:

@@ -19,7 +19,7 @@ class MessageFeed:
     The prompt of a sub-agent is from the model that it works for, so no person has said it.
     """
 
-    is_done = is_idle = False
+    is_idle = False
 
     def __init__(self, talk: Conversation, *, is_inside: bool) -> None:
         self._talk = talk

@@ -16,25 +16,35 @@ from handrail.agent._history.state import (
     RunState,
     find_called,
     is_repeatable,
-    not_started_result,
-    over_limit_result,
     requests,
-    unknown_result,
+    result_without_run,
 )
 from handrail.agent._history.window import Window
+from handrail.agent._loop.background import Background
 from handrail.agent._loop.events import RunEvent
 from handrail.agent._loop.heard import listen
 from handrail.agent._loop.limits import CallBudget, StoppedBy
 from handrail.agent._loop.live_runs import set_run
-from handrail.agent._loop.model_stream import await_any, expect_reply, settle
-from handrail.agent._loop.next_step import Attempts, NextStep, answer_text, find_next_step
+from handrail.agent._loop.model_stream import (
+    USE_COMPACTION,
+    ask_for_summary,
+    await_any,
+    expect_reply,
+    settle,
+)
+from handrail.agent._loop.next_step import Attempts, NextStep, find_next_step
 from handrail.agent._loop.recorder import has_rows, hide_pieces, record_turn
 from handrail.agent._loop.resume import Resumption
-from handrail.agent._loop.settings import RunOptions, RunResult, RunSettings, SystemPrompt
+from handrail.agent._loop.settings import (
+    RunOptions,
+    RunResult,
+    RunSettings,
+    SystemPrompt,
+    make_result,
+)
 from handrail.agent._loop.spending import Reached, Spending
 from handrail.agent._loop.stream_turn import StreamTurn
 from handrail.agent._loop.streamed_reply import StreamedReply
-from handrail.agent._loop.summary import USE_COMPACTION, ask_for_summary
 from handrail.messages import (
     Delta,
     Message,
@@ -79,6 +89,7 @@ class Loop(Generic[T]):
         self._budget = CallBudget(settings.limits, 0)
         compaction = settings.compaction
         self._window = None if compaction is None else Window(compaction, self.talk, executor)
+        self.background = Background(self, executor, options.recorder)
 
     def stop(self, by: StoppedBy) -> None:
         """Stop the model and the running calls."""
@@ -87,12 +98,16 @@ class Loop(Generic[T]):
             self._cancel_model()
         if self._turn is not None:
             self._turn.cancel()
+        self.background.stop()
 
     async def run(self) -> RunResult[T]:
         """Run until the run ends. A ModelError has the run's state."""
         outer = set_run(self)
         try:
             return await self._run_turns()
+        except BaseException:
+            await self.background.abandon()
+            raise
         finally:
             set_run(outer)
 
@@ -104,9 +119,12 @@ class Loop(Generic[T]):
                 await self._resume_waiting()
             elif type(last) is not Prompt:
                 await self._resume_reply(last)
-            while self._should_continue():
+            while await self._goes_on():
                 await self._take_turn()
-        except ModelError as error:
+        except Exception as error:
+            await self.background.take("all")
+            if not isinstance(error, ModelError):
+                raise
             self.spending.add(error.usage)
             if error.kind != "budget":
                 error.state = self.talk.state
@@ -114,8 +132,19 @@ class Loop(Generic[T]):
             self._limit = Reached("budget", error.reason.removesuffix("."))
         return self._make_done()
 
+    async def _goes_on(self) -> bool:
+        """Whether to send another request. The run waits for calls in the background first."""
+        await self.background.take()
+        while not self._should_continue():
+            stopped = self.stopped_by or self._limit or self._stop_reason or self._attempts.ended
+            is_over = bool(self.talk.waiting or stopped)
+            if not await self.background.take("all" if is_over else "one"):
+                return False
+            self._output = self._output if is_over else None  # it has not read these results
+        return True
+
     async def _find_system(self) -> None:
-        """Find the system prompt. It stays the same for the whole run, so it can be cached."""
+        """Find the system prompt, once for the whole run: it can be cached."""
         if self._system is None:
             system = cast("SystemPrompt", self._settings.system)(self.talk.state)
             self._system = await settle(system, self.wait_for_model) or ""
@@ -155,26 +184,12 @@ class Loop(Generic[T]):
     @property
     def _stop_reason(self) -> str | None:
         """Why a hook ended the run, or None."""
-        return None if self._turn is None else self._turn.stop_reason
+        here = None if self._turn is None else self._turn.stop_reason
+        return here or self.background.stop_reason
 
     def _make_done(self) -> RunResult[T]:
-        state, output = self.talk.state, None if self._output is None else self._output[0]
-        if self._stop_reason is not None:
-            return RunResult("stopped", state, output, self._stop_reason)
-        if state.waiting:
-            return RunResult("pending", state)
-        if self.stopped_by == "interrupted" and self._output is None:
-            return RunResult("interrupted", state)
-        limit = self._limit
-        if self.stopped_by is not None and self._output is None:
-            limit = limit or Reached("seconds", self._settings.limits.describe("seconds"))
-        if limit is not None:
-            return RunResult("limit", state, output, limit.detail, limit.name)
-        if (ended := self._attempts.ended) is not None and ended.problem is not None:
-            return RunResult(ended.problem, state, stop_detail=ended.detail)
-        if self._settings.final is None:
-            output = cast("T", answer_text(state.messages))
-        return RunResult("answer", state, output)
+        how = (self._stop_reason, self.stopped_by, self._limit, self._attempts.ended)
+        return make_result(self._settings, self.talk.state, self._output, *how)
 
     async def _take_turn(self) -> None:
         """Send one request to the model, and run the calls in its reply."""
@@ -250,6 +265,10 @@ class Loop(Generic[T]):
         options: dict[str, Any] = {**self._options.for_turn, "heard": self.heard}
         return self._executor.turn(number, run=self.talk.run_id, loaded=loaded, **options)
 
+    def make_turn_again(self, number: str) -> Turn[Any]:
+        """Open a turn again."""
+        return self._make_turn(number, shorten(self.talk.messages, self.talk.shortened))
+
     def _choose_tools(self) -> ToolChoice:
         final, must, self._must_answer = self._settings.final, self._must_answer, False
         if final is not None and (must or self._limit):
@@ -267,7 +286,7 @@ class Loop(Generic[T]):
         calls = self.add_reply(streamed.match(reply))
         await self.save()
         started = [call for call in calls if self.can_run(call)]
-        run = partial(self._executor.run_all, started, turn=turn)
+        run = partial(self._executor.run_all, started, turn=turn, background=True)
         return await record_turn(self._options.recorder, self.talk, turn, run) if started else []
 
     def wait_for_model(self, cancel: Callable[[], None]) -> None:
@@ -322,13 +341,9 @@ class Loop(Generic[T]):
 
     def _result_without_run(self, call: AnyCall, *, again: bool) -> Result:
         """Return the result for a call not passed to the executor."""
-        if isinstance(call, TruncatedCall):
-            return unknown_result(call)
-        if (own := self._answer_own(call)) is not None:
-            return own
-        if call.id in self._budget.refused:
-            return over_limit_result(call)
-        return unknown_result(call) if again else not_started_result(call)
+        own = None if isinstance(call, TruncatedCall) else self._answer_own(call)
+        is_over = call.id in self._budget.refused
+        return own or result_without_run(call, is_over_limit=is_over, again=again)
 
     async def save(self) -> None:
         """Save the state, if the run has a function to do so."""
@@ -337,8 +352,10 @@ class Loop(Generic[T]):
 
     def _add_results(self, results: tuple[Result, ...]) -> None:
         """Add results. The run waits if some are pending, unless a hook has ended it."""
-        self._unanswered = ()
-        message = self.talk.add_results(results, cast("Turn[Any]", self._turn))
+        turn, self._unanswered = cast("Turn[Any]", self._turn), ()
+        if turn.background:
+            self.background.follow(turn, requests(cast("Reply", self.talk.last)))
+        message = self.talk.add_results(results, turn)
         if not self.talk.waiting:
             self._look_for_answer()
         self.emit(message)
@@ -366,7 +383,8 @@ class Loop(Generic[T]):
         """Add results to a reply without any. Calls run again only if safe."""
         calls_left = requests(last) if isinstance(last, Reply) else ()
         if not isinstance(last, Reply) or not calls_left:
-            self._resume_idle(last)
+            if self.talk.prepare_idle():
+                self._look_for_answer()
             return
         self._unanswered = calls_left
         await self._executor.prepare_tools()
@@ -375,19 +393,7 @@ class Loop(Generic[T]):
         allowed = [call for call in last.calls if self.can_run(call)]
         if not has_rows(self._options.recorder):
             allowed = [one for one in allowed if is_repeatable(find_called(one, self._executor))]
-        sent = shorten(self.talk.messages, self.talk.shortened)
-        self._turn = turn = self._make_turn(str(self.talk.turns), sent)  # the same turn, again
-        run = partial(self._executor.run_all, allowed, turn=turn)
+        self._turn = turn = self.make_turn_again(str(self.talk.turns))
+        run = partial(self._executor.run_all, allowed, turn=turn, background=True)
         ran = await record_turn(self._options.recorder, self.talk, turn, run, again=True)
         await self._finish_turn(ran, again=True)
-
-    def _resume_idle(self, last: Message | None) -> None:
-        """Resume a run without open calls."""
-        if self.talk.has_prompts:
-            return
-        if isinstance(last, Reply) and last.stop == "other":  # the reply is incomplete
-            self.talk.messages.append(Prompt.of(_CONTINUE))
-        self._look_for_answer()
-
-
-_CONTINUE = "You were interrupted. Continue."

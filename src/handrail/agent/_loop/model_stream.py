@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any, TypeAlias, TypeVar, get_args
+from typing import Any, Protocol, TypeAlias, TypeVar, get_args
 
 import anyio
 
+from handrail.agent._loop.spending import Spending
 from handrail.messages import (
     ArgsDelta,
     Delta,
@@ -21,6 +22,7 @@ from handrail.messages import (
 )
 
 T = TypeVar("T")
+USE_COMPACTION = "To shorten long conversations, pass `compaction=Compaction(window=...)`."
 Waits: TypeAlias = Callable[[Callable[[], None]], None]
 """Gets a function for cancelling the model, when the model has to wait."""
 Show: TypeAlias = Callable[[Delta | ArgsDelta | Restart], None]
@@ -84,6 +86,21 @@ async def ask(
     finally:
         with anyio.CancelScope(shield=True):
             await close_stream(answer)
+
+
+class _AskingRun(Protocol):
+    spending: Spending
+
+    def wait_for_model(self, cancel: Callable[[], None]) -> None: ...
+
+
+async def ask_for_summary(run: _AskingRun, model: Model, request: Request) -> str:
+    """Return the summary a request asks for. The tools stay, so a cache is used."""
+    reply = await ask(model, request, run.wait_for_model)
+    if reply is None:
+        return ""
+    run.spending.add(reply.usage, reply.model)
+    return reply.text if reply.stop == "end" else ""
 
 
 async def run_within(

@@ -180,10 +180,11 @@ async def record_turn(
         await recorder.begin(turn, again=again)
         results = tuple(await run())
         spent = talk.usage, talk.cost
-        return dump_turn(TurnRecord(results, turn.stop_reason, *spent, turn.approved))
+        left = turn.approved, turn.background
+        return dump_turn(TurnRecord(results, turn.stop_reason, *spent, *left))
 
     recorded = load_turn(await recorder.steps.record(f"turn {turn.id}", work))
-    turn.approved = recorded.approved
+    turn.approved, turn.background = recorded.approved, recorded.background
     if recorded.stop_reason is not None:
         turn.close(recorded.stop_reason)
     talk.usage, talk.cost = recorded.usage, recorded.cost

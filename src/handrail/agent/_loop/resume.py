@@ -54,7 +54,7 @@ class Resumption:
     async def _run(self) -> Sequence[Result]:
         for pending in self._ready:
             self.turn.answer(self._current(pending), self._answers.get(pending.id))
-        return await self._executor.run_all((), turn=self.turn)
+        return await self._executor.run_all((), turn=self.turn, background=True)
 
     def _current(self, pending: Pending) -> Pending:
         """Remove finished calls from a call's waiting list. The state knows them all."""

@@ -12,10 +12,11 @@ from handrail.agent._history.compaction import Compaction
 from handrail.agent._history.state import RunState
 from handrail.agent._loop.budgets import RunBudget
 from handrail.agent._loop.events import OnEvent
-from handrail.agent._loop.limits import LimitName, Limits
+from handrail.agent._loop.limits import LimitName, Limits, StoppedBy
 from handrail.agent._loop.live_runs import LiveRun
-from handrail.agent._loop.next_step import NoAnswer, answer_text
+from handrail.agent._loop.next_step import NextStep, NoAnswer, answer_text
 from handrail.agent._loop.recorder import Recorder
+from handrail.agent._loop.spending import Reached
 from handrail.agent._loop.typed_answer import FinalAnswer
 from handrail.messages import Model, Request
 from handrail.permissions import Answer, Pending
@@ -121,6 +122,34 @@ def describe_end(result: RunResult[Any]) -> str:
     """Return why a run ended, as a clause."""
     reason = "waiting for approval" if result.stop_reason == "pending" else result.stop_reason
     return result.stop_detail.removesuffix(".") or reason
+
+
+def make_result(  # noqa: PLR0913, PLR0917  what can end a run
+    settings: RunSettings[T],
+    state: RunState,
+    answer: tuple[T] | None,
+    stop_reason: str | None,
+    stopped_by: StoppedBy | None,
+    limit: Reached | None,
+    ended: NextStep | None,
+) -> RunResult[T]:
+    """Return a run's result, from its state, its typed answer, and what has ended it."""
+    output = None if answer is None else answer[0]
+    if stop_reason is not None:
+        return RunResult("stopped", state, output, stop_reason)
+    if state.waiting:
+        return RunResult("pending", state)
+    if stopped_by == "interrupted" and answer is None:
+        return RunResult("interrupted", state)
+    if stopped_by is not None and answer is None:
+        limit = limit or Reached("seconds", settings.limits.describe("seconds"))
+    if limit is not None:
+        return RunResult("limit", state, output, limit.detail, limit.name)
+    if ended is not None and ended.problem is not None:
+        return RunResult(ended.problem, state, stop_detail=ended.detail)
+    if settings.final is None:
+        output = cast("T", answer_text(state.messages))
+    return RunResult("answer", state, output)
 
 
 NextRun: TypeAlias = Callable[[], Awaitable[RunResult[Any]]]

@@ -71,7 +71,7 @@ class StreamTurn:
         talk = self._loop.talk
         before, calls = talk.turns, self._calls_in(pieces)
         try:
-            run = partial(self._executor.run_all, calls, turn=self._turn)
+            run = partial(self._executor.run_all, calls, turn=self._turn, background=True)
             ran = await record_turn(recorder, talk, self._turn, run)
         except BaseException:  # the stream failed, or the task was cancelled
             self._discard(await self._turn.results())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 import mcp_types as types
 
-from handrail import Call, Executor, Json, Result, Toolset, Turn
+from handrail import Call, Executor, Json, Result, Spec, Toolset, Turn
 from handrail.events import Progressed, Yielded
 from handrail.mcp._server.asking import (
     Request,
@@ -129,9 +129,18 @@ class Calls:
 
     def find_schema(self, name: str) -> Mapping[str, Any] | None:
         """Return what a tool takes. Without this, the SDK lists all tools for each call."""
+        found = self._find_spec(name)
+        return None if found is None else found.input_schema
+
+    def is_background(self, name: str) -> bool:
+        """Return whether a tool's calls become tasks at once."""
+        found = self._find_spec(name)
+        return found is not None and found.background
+
+    def _find_spec(self, name: str) -> Spec | None:
         tools = self._executor.turn().tools
         found = tools.find(tools.api_names.get(name, name))
-        return None if found is None else found.spec.input_schema
+        return None if found is None else found.spec
 
     async def call_tool(
         self, request: Request, params: types.CallToolRequestParams

@@ -99,12 +99,21 @@ class Tasks:
         call: Runs a call.
         find_owner: Returns whom a request is from. A task is for its owner alone.
         after_seconds: How long a request waits before its client gets a handle.
+        is_background: Returns whether calls of this tool become tasks at once.
     """
 
-    def __init__(self, call: Call, find_owner: FindOwner, after_seconds: float) -> None:
+    def __init__(
+        self,
+        call: Call,
+        find_owner: FindOwner,
+        after_seconds: float,
+        *,
+        is_background: Callable[[str], bool],
+    ) -> None:
         self._call = call
         self._find_owner = find_owner
         self._after_seconds = after_seconds
+        self._is_background = is_background
         self._tasks: OrderedDict[str, RunningTask] = OrderedDict()
 
     def add_to(self, server: Server[Any]) -> None:
@@ -121,7 +130,8 @@ class Tasks:
         task = RunningTask(self._find_owner(request), params)
         self._start(task, request, params)
         try:
-            with anyio.move_on_after(self._after_seconds):
+            now = self._is_background(params.name)
+            with anyio.move_on_after(0 if now else self._after_seconds):
                 await task.ended.wait()
         except BaseException:
             task.scope.cancel()

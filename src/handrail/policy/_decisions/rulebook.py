@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import threading
 import time
@@ -55,7 +53,7 @@ from handrail.policy._decisions.unreachable import UnreachableRule, find_named, 
 from handrail.policy._decisions.wording import describe_unmatched
 from handrail.policy._decisions.workspace_files import WorkspaceFiles, spell_folder
 from handrail.policy._rules.errors import RuleProblem
-from handrail.policy._rules.index import Candidates
+from handrail.policy._rules.index import Candidates, Version
 from handrail.policy._rules.mode import Mode, check_available
 from handrail.policy._rules.parse import parse
 from handrail.policy._rules.rule import Level, Rule
@@ -100,6 +98,7 @@ class Rulebook:
         self._mode = Mode.of(mode or Mode.ASK)
         self._sandboxed, self._hides_files = sandboxed, hides_files
         self._refusal = refusal  # why every call is denied, if rules could not be read
+        self._version = Version()
         self.problems = tuple(problems) or ((RuleProblem("invalid", refusal),) if refusal else ())
         """Problems with rule files, for the people who run the application."""
         self._shell = frozenset(shell)
@@ -190,9 +189,8 @@ class Rulebook:
     @property
     def version(self) -> str:
         """Changes whenever the policy changes, except when an approval is remembered."""
-        lasting = [rule.text for rule in self.rules if not rule.remembered]
-        parts = [self._mode.name, self._sandboxed, self._refusal, lasting, self._protected.named]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        given = [self._mode.name, self._sandboxed, self._refusal, self._protected.named]
+        return self._version.of(self.rules, given)
 
     def __call__(self, call: CheckedCall) -> Decision:
         """Decide a call."""

@@ -5,6 +5,8 @@ They can return rules that do not match. They never miss a matching one.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -145,3 +147,21 @@ def _ancestors(fixed: str) -> list[str]:
     """Return a resource and everything above it, without the scheme itself."""
     segments = fixed.split("/")
     return ["/".join(segments[:end]) for end in range(1, len(segments) + 1)]
+
+
+class Version:
+    """Computes a rulebook's version. Remembered approvals do not change it."""
+
+    def __init__(self) -> None:
+        self._rules: Sequence[Rule] = ()
+        self._given: list[object] = []
+        self._text = ""
+
+    def of(self, rules: tuple[Rule, ...], given: list[object]) -> str:
+        """Return the version of rules that never change, and of settings."""
+        if self._text and rules is self._rules and given == self._given:
+            return self._text
+        lasting = [rule.text for rule in rules if not rule.remembered]
+        text = hashlib.sha256(json.dumps([lasting, given]).encode()).hexdigest()
+        self._rules, self._given, self._text = rules, list(given), text
+        return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from handrail import Access, Effect
@@ -79,8 +80,14 @@ def read_source_rules(value: object) -> SourceRules:
 
 
 def _is_named(source: ValueSource, touches: Sequence[Touches]) -> bool:
+    access = _access_of(source.verb, source.name, source.value)
+    return access is not None and any(touch.meets(access) for touch in touches)
+
+
+@lru_cache(64)  # several rules ask about the same value
+def _access_of(verb: str, name: str, value: str) -> Access | None:
+    """Return a destination as an access. An argument, or a link in a text, is none."""
     try:
-        access = Access(Effect[source.verb.upper()], f"{source.name}:{source.value}")
+        return Access(Effect[verb.upper()], f"{name}:{value}")
     except (KeyError, ValueError):
-        return False  # an argument, or a link in a text
-    return any(touch.meets(access) for touch in touches)
+        return None

@@ -49,6 +49,8 @@ class RunJournal:
         self._unwritten: list[tuple[JournalLine, LineFields]] = []
         self._turn: Turn[Any] | None = None
         self._feed: Any = None
+        self._late: list[tuple[Turn[Any], Any]] = []
+        """Earlier turns with calls in the background, and their feeds."""
         self._turns = self._calls = 0
         self.steps = 0
         """How many steps former attempts at the segment have recorded."""
@@ -181,16 +183,29 @@ class RunJournal:
 
     async def _take_events(self, *, last: bool) -> None:
         """Add the events so far. Replacing the feed makes sure none is missed."""
+        await self._take_late()
         feed, turn = self._feed, self._turn
         if feed is None or turn is None:
             return
         sent = list(self.queued.sent)  # the feed has what came before they were sent
         feed.close()
         self._feed = None if last else turn.events()
+        if last and _is_open(turn):
+            self._late.append((turn, turn.events()))
         lines = [line async for event in feed for line in event_lines(event)]
         changed = [one for line in lines for one in self.queued.change(line)]
         number = turn_fields(turn.key, self._run)
         self.put(*[line | number for line in (*changed, *self.queued.waits(sent))])
+
+    async def _take_late(self) -> None:
+        """Add the events of calls in the background."""
+        late, self._late = self._late, []
+        for turn, feed in late:
+            feed.close()
+            if _is_open(turn):
+                self._late.append((turn, turn.events()))
+            number = turn_fields(turn.key, self._run)
+            self.put(*[line | number async for event in feed for line in event_lines(event)])
 
     async def flush(self) -> None:
         """Write the waiting lines, in one statement."""
@@ -257,6 +272,10 @@ class RunJournal:
         if changed:
             self._writes.written()
         return head, changed
+
+
+def _is_open(turn: Turn[Any]) -> bool:
+    return any(record.result is None for record in turn.records)
 
 
 def _is_over(head: RunHead, segment: int) -> bool:

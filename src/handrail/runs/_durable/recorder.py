@@ -117,16 +117,16 @@ class SegmentRecorder:
             raise SegmentFull
         return text
 
-    async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:  # noqa: ARG002  steps say it
+    async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:
         """Find results recorded by a former attempt at this turn.
 
         A former attempt can have reached only the first turn without a record, unless its reply is
-        new.
+        new, and a turn that the state says to begin again.
         """
         self.known.clear()
         self._journal.listen(turn)
         reach("turn.begun")
-        if self._is_past_crash:
+        if self._is_past_crash and not again:
             return
         self._is_past_crash = True
         await self._once.find_known(turn)

@@ -19,8 +19,8 @@ class WebAnswer(NamedTuple):
 
     answer: Answer
     seen: str
-    remember: int | None = None
-    """The place of the rule to remember, among the offered ones."""
+    remember: str | None = None
+    """The rule to remember, as the person saw it."""
 
 
 class ChatRequest(NamedTuple):
@@ -68,10 +68,10 @@ def read_answer(body: Mapping[str, Any]) -> WebAnswer:
     if not isinstance(seen, str) or not seen:
         raise bad("Send `seen`: the digest of the request the person saw.")
     if word == "allow":
-        place = body.get("remember")
-        if place is not None and type(place) is not int:
-            raise bad("`remember` is the place of an offered rule.")
-        return WebAnswer(Allow(), seen, place)
+        rule = body.get("remember")
+        if rule is not None and not isinstance(rule, str):
+            raise bad("`remember` is the text of an offered rule.")
+        return WebAnswer(Allow(), seen, rule)
     if word == "edit" and isinstance(args := body.get("args"), dict):
         return WebAnswer(Edit(cast("dict[str, Any]", args)), seen)
     if word == "result":
