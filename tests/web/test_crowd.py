@@ -27,7 +27,8 @@ from runs.durable.crowd import Crowd, judge, talking
 from web.chats import as_person
 
 PROGRAM = Path(__file__).parent / "crowd_program.py"
-CROWD = Crowd(runs=50, watchers=500, kills=20, workers=4, slots=15, words=20, pause=1.0, replies=4)
+CROWD = Crowd(runs=50, watchers=500, kills=20, workers=4, slots=15, words=5, pause=1.0, replies=8)
+"""A reply is short beside the time between two kills: runs whose workers die again run alone."""
 WEB = 2
 """Web processes. Two of five kills are theirs."""
 PAUSE_SECONDS = 3.0

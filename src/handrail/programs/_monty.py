@@ -127,7 +127,10 @@ class Pool:
                 max_processes=MAX_WORKERS,
                 checkout_timeout=MAX_WAIT_SECONDS,
             ).__enter__()
-        return self._monty.checkout(**options).__enter__()
+        for _ in range(MAX_WORKERS):
+            with suppress(MontyCrashedError):  # each free one may have been killed
+                return self._monty.checkout(**options).__enter__()
+        raise Crashed("No worker starts.")
 
     def _make_room(self) -> None:
         """Wait until a worker is free, or take one from a waiting program."""
