@@ -40,7 +40,8 @@ def program_tool(
     callable_ = make_functions([one.spec for one in tools])
     stubs = Stubs(callable_.values())
     offer = ProgramFunctions(callable_, stubs.checked, write_prelude(callable_), limits)
-    effect = max([function.spec.effect for function in callable_.values()], default=READ)
+    specs = [function.spec for function in callable_.values()]
+    effect = max([spec.effect for spec in specs], default=READ)
 
     @tool(
         name=name,
@@ -50,6 +51,8 @@ def program_tool(
         headline=_headline,
         exclusive=effect != READ,
         timeout=_FOREVER,
+        private=any(spec.private for spec in specs),
+        framed=any(spec.framed for spec in specs),
         replays=True,
     )
     async def run_program(code: str, context: Context) -> Any:
