@@ -76,6 +76,8 @@ class ProgramFunctions(NamedTuple):
     prelude: str
     """The code defining them."""
     limits: ProgramLimits
+    tools: tuple[Any, ...]
+    """Their tools: names of the executor's, or own ones."""
 
 
 class _Round(NamedTuple):
@@ -100,7 +102,6 @@ class Program:
         self._session: Session | None = None
         self._home = LoopBinding()
         self._now = _EPOCH
-        self._names = tuple([one.spec.name for one in offer.functions.values()])
 
     async def run(self) -> Result:
         """Run the program, and return its value or its error. Raises Suspended if a call waits."""
@@ -222,7 +223,7 @@ class Program:
         results = await self._context.turn(
             str(len(self._rounds) + 1),
             calls,
-            tools=self._names,
+            tools=self._offer.tools,
             whole=True,
             about=partial(mark_line, self._source.code, waits.start, waits.end),
         )
