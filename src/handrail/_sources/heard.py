@@ -22,6 +22,8 @@ _NAMES = re.compile(
 """Fields that say what a thing is called."""
 _BEFORE, _AFTER = 60, 40
 """Characters quoted around a value."""
+HAS_READ = "has_read"
+"""The key in a failed result's metadata if its text may quote what others wrote."""
 _FORGOTTEN = "(forgotten)"
 _CUT = " \0 "
 """Between a result's parts. No value has it."""
@@ -184,7 +186,8 @@ class Heard:
 
     def add(self, name: str, args: Any, result: Result) -> None:
         """Add a call that has ended. A failed one makes nothing known: errors repeat arguments."""
-        if result.failure is not None or result.pending is not None:
+        is_failed = result.failure is not None and not result.metadata.get(HAS_READ)
+        if is_failed or result.pending is not None:
             return
         result = result._replace(text=unframe(result.text))
         call = HeardCall(name, args, result)
