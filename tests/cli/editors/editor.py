@@ -33,6 +33,11 @@ SCRIPTS = {
         "Both.",
     ],
     "pay": [[Call("pay", {"number": 1}, "c")], "Paid."],
+    "programs": [
+        [Call("run_program", {"code": "await pay(number=1)"}, "c1")],
+        [Call("run_program", {"code": "await glob(pattern='*')\\nawait pay(number=2)"}, "c2")],
+        "Paid both.",
+    ],
     "plan": [
         [
             Call(
@@ -62,7 +67,7 @@ SCRIPTS = {
 }
 
 
-@tool
+@tool(metadata={"program": "also"})
 async def pay(number: int) -> str:
     '''Pay.'''
     with Path("paid").open("a", encoding="utf-8") as file:
