@@ -137,7 +137,9 @@ class Editor:
     ) -> RequestPermissionResponse:
         self.questions.append((tool_call, {one.option_id: one.name for one in options}))
         self.asked.set()
-        answer = self._answers.pop(0)
+        known = {"never", "cancelled", *(one.option_id for one in options)}
+        answer = next((one for one in self._answers if one in known), self._answers[0])
+        self._answers.remove(answer)
         if answer == "never":
             await anyio.sleep_forever()
         if answer == "cancelled":
