@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
+import multiprocessing
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from credentials import services
 from handrail import Allow, Executor
 from handrail.credentials import Credentials, LoginPages, PersonalLogin, TokenStore
 from handrail.mcp import Effects, HttpServer, McpSource, Offer, Pins, discover_client
 from handrail.mcp.gateway import Upstreams
 from handrail.mcp.server import bind, find_holder, http_app, make_server, serve_http
 
-HERE = Path(__file__).parent
 KEY = b"k" * 32
 TOKENS = {f"token-of-{name}-here": name for name in ("alice", "bob", "mallory")}
 PATIENCE = 60
@@ -47,16 +47,31 @@ class Services:
         return httpx2.post(f"{self.origin}/control", json=change).json()
 
 
+_COPIES = multiprocessing.get_context("forkserver")
+_LOADED = (
+    *("handrail.credentials._store", "handrail.credentials.logins", "handrail.mcp._client.source"),
+    *("handrail.mcp.gateway", "handrail.mcp.server", "mcp.server.mcpserver", "uvicorn"),
+)
+_COPIES.set_forkserver_preload([*_LOADED])
+
+
+def start_process(main: Callable[..., None], *args: Any) -> tuple[Any, Connection]:
+    """Run a function in a copy of a process that has loaded these modules, and what it tells."""
+    told, tells = _COPIES.Pipe(duplex=False)
+    process = _COPIES.Process(target=main, args=(*args, tells.send), daemon=True)
+    process.start()
+    tells.close()
+    return process, told
+
+
 @contextmanager
 def running_services(count: int = 2) -> Iterator[Services]:
-    words = [sys.executable, str(HERE / "services.py"), str(count)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:  # noqa: S603  ours
-        assert process.stdout is not None
-        try:
-            yield Services(f"http://127.0.0.1:{process.stdout.readline().strip()}")
-        finally:
-            process.kill()
-            process.communicate()
+    process, told = start_process(services.main, count)
+    try:
+        yield Services(f"http://127.0.0.1:{told.recv()}")
+    finally:
+        process.kill()
+        process.join()
 
 
 @dataclass

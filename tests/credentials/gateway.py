@@ -1,4 +1,4 @@
-"""`gateway.py FOLDER ORIGIN COUNT PEOPLE`: a gateway in a process of its own. It prints its port.
+"""A gateway, for a process of its own. It tells its port.
 
 Each service has its credentials from another kind of source. At SIGHUP, it reads `table.json` again, which has the tables.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -67,7 +67,12 @@ def make_sources(
     return found
 
 
-async def main(folder: Path, origin: str, count: int) -> None:
+def main(folder: Path, origin: str, count: int, tell: Callable[[int], object]) -> None:
+    """Serve until the process is killed."""
+    anyio.run(_serve, folder, origin, count, tell)
+
+
+async def _serve(folder: Path, origin: str, count: int, tell: Callable[[int], object]) -> None:
     store = TokenStore(folder / "tokens.db", keys=[KEY])
     credentials = Credentials(make_sources(folder, origin, count, store))
     offer = Offer(effects=Effects(reads=("whoami",), writes=("remember",)))
@@ -104,8 +109,5 @@ async def main(folder: Path, origin: str, count: int) -> None:
                     credentials.replace(make_sources(folder, origin, count, store))
 
         tasks.start_soon(reload)
-        print(listening.getsockname()[1], flush=True)
+        tell(listening.getsockname()[1])
         await serve_http(app, executor, listening)
-
-
-anyio.run(main, Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -1,6 +1,6 @@
 """Services of a company, in one process: an authorization server, and MCP servers that check whose token they get.
 
-`services.py COUNT` prints its port and serves COUNT MCP servers at `/sN/mcp`. A token is for one service and one person, and a call says for
+It tells its port, and has MCP servers at `/sN/mcp`. A token is for one service and one person, and a call says for
 whom it is: the server answers with the person, and counts calls whose token is another person's.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 import socket
-import sys
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -235,14 +234,11 @@ def running(servers: list[MCPServer]) -> Callable[[Any], Any]:
     return run
 
 
-def main() -> None:
+def main(count: int, tell: Callable[[int], object]) -> None:
+    """Serve until the process is killed."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     port = listening.getsockname()[1]
     company = Company(origin=f"http://127.0.0.1:{port}")
-    app = make_app(company, int(sys.argv[1]))
-    print(port, flush=True)
+    app = make_app(company, count)
+    tell(port)
     uvicorn.Server(uvicorn.Config(app, log_level="critical")).run(sockets=[listening])
-
-
-if __name__ == "__main__":
-    main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import anyio
+import httpx2
 import pytest
 
 from handrail import (
@@ -353,6 +355,38 @@ async def test_a_token_is_exchanged_once_for_each_principal_and_subject() -> Non
         "audience": "github",
     }
     assert "jwt" not in repr(source)
+
+
+@contextmanager
+def counting_certificates() -> Iterator[list[str]]:
+    """Note each time that this thread reads the trusted certificates, which takes 50 ms."""
+    read: list[str] = []
+
+    def note(_frame: object, event: str, called: Any) -> None:
+        if event == "c_call" and called.__name__ == "load_verify_locations":
+            read.append(called.__name__)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield read
+    finally:
+        sys.setprofile(before)
+
+
+async def test_the_requests_for_tokens_read_the_certificates_once() -> None:
+    with endpoint() as (url, seen):
+        source = TokenExchange(token_url=url, client_id="g", subject=lambda one: str(one.principal))
+        async with make(source) as executor:
+            with counting_certificates() as read:
+                for name in ("alice", "bob", "carol"):
+                    await executor.run(Call("look", {}), turn=executor.turn(principal=name))
+    with counting_certificates() as control:
+        async with httpx2.AsyncClient():
+            pass
+
+    assert (len(seen.forms), len(control)) == (3, 1)
+    assert len(read) <= 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import replace
+from functools import cache
 
 from typing_extensions import override
 
@@ -54,6 +56,12 @@ def check_encrypted(url: str) -> None:
         raise Refused(f"{parts.host or 'the address of the login'} is not encrypted")
 
 
+@cache
+def _read_certificates() -> ssl.SSLContext:
+    """Return the trusted certificates, read once: that takes 50 ms, and each login has a client."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class _Guarded(httpx2.AsyncBaseTransport):
     """Resolves each other host once, and connects to an address checked by the guard.
 
@@ -63,7 +71,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
     def __init__(self, server: httpx2.URL, guard: Guard) -> None:
         self._server = server
         self._guard = guard
-        self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
+        self._inner = httpx2.AsyncHTTPTransport(verify=_read_certificates())
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
