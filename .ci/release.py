@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 _PLACEHOLDER = re.compile(r"https?://[\w.-]*\.example\b")
 _VERSIONS = re.compile(r"Programming Language :: Python :: (3\.\d+)$")
 _ENTRY = re.compile(r"^## (\S+) \((.+)\)$", re.MULTILINE)
+_UNPUBLISHED = "not published yet"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _MUST_HAVE = ("handrail/py.typed", "handrail/_version.py")
 _MUST_NOT_HAVE = re.compile(r"(^|/)(tests|bench|\.git|__pycache__|\.env)(/|$)|\.pyc$")
@@ -58,6 +59,9 @@ def check_final(root: Path, tag: str = "") -> Iterator[str]:
         yield f"CHANGELOG.md: {own} has no date, but ({date})"
     if tag and tag != f"v{own}":
         yield f"the tag is {tag}, and the version {own}"
+    for page in (root / "README.md", *sorted(root.glob("docs/**/*.md"))):
+        if "decisions" not in page.parts and _UNPUBLISHED in page.read_text(encoding="utf-8"):
+            yield f"{page.relative_to(root)}: says {_UNPUBLISHED!r}"
 
 
 def check_files(folder: Path, own: str) -> Iterator[str]:

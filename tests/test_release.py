@@ -20,6 +20,7 @@ def tree(tmp_path: Path) -> Path:
     for name in (
         "pyproject.toml",
         "CHANGELOG.md",
+        "README.md",
         "mkdocs.yml",
         ".ci/pythons",
         ".github/workflows/check.yml",
@@ -82,8 +83,10 @@ def test_a_release_has_real_addresses_a_date_and_its_tag(tree: Path) -> None:
         "pyproject.toml: the address of Issues is a placeholder, https://handrail.example/issues",
         "CHANGELOG.md: 0.1.0 has no date, but (soon)",
         "the tag is v0.2.0, and the version 0.1.0",
+        "README.md: says 'not published yet'",
     ]
     change(tree / "CHANGELOG.md", "(soon)", "(2026-12-01)")
+    change(tree / "README.md", "  # not published yet: in a clone, pip install .", "")
     file = tree / "pyproject.toml"
     file.write_text(
         file.read_text(encoding="utf-8").replace("handrail.example", "example.org"),

@@ -336,6 +336,8 @@ def left_behind(tmp_path: Path, effect: str) -> RunState:
 async def test_a_call_whose_process_died_is_reported_as_unknown(tmp_path: Path) -> None:
     state = left_behind(tmp_path, "write")
     assert state.background == (BackgroundCall(Call("render", '{"scene": 1}', "r1"), "1"),)
+    given_up = state.abandon()
+    assert (told(given_up), given_up.background) == (["Go", STARTED, f"{HEAD}{LOST}"], ())
     studio = Studio()
     done = await Agent(ScriptedModel("Done."), [studio.render()]).resume(state)
     assert told(done.state) == ["Go", STARTED, f"{HEAD}{LOST}", "Done."]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import tiny_server
 from cli_harness import Handrail, made
 from console_pages import (
     DOCS,
@@ -52,6 +53,19 @@ def test_every_step_of_a_tutorial_prints_what_the_page_says(page: Path, tiny: Ti
     text = page.read_text(encoding="utf-8")
 
     assert differences(text, play_tutorial(text, tiny)) == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_a_local_model_answers_in_a_whole_sentence(tiny: Tiny) -> None:
+    _, heading, rest = tiny_server.PAGE.read_text(encoding="utf-8").partition("\n## A tiny model")
+    section = heading + rest.partition("\n## ")[0]
+
+    [(command, printed)] = play_tutorial(section, tiny)
+
+    assert command.line.startswith("handrail run ")
+    assert differences(section, [(command, printed)]) == []
+    assert differences(section, [(command, printed.replace(" is 12.", " is"))]) != []
 
 
 @pytest.mark.timeout(600)

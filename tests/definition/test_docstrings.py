@@ -485,6 +485,7 @@ PLAIN = [
     "Read.\n\n    Args:\n        path: Which file.\n        lines: How many: ten.\n    ",
     "Read.\n\n    More\n    text.\n\n    Twice.\n\n    Args:\n        path: Which file,\n            or a folder.\n    ",
     "Read.\n\n    Args:\n        lines: Many.\n        path:   A `file:line`.\n          And more.",
+    "Read.\n\n    Args:\n        path: Which file.\x0c    also: No argument, as only a line feed ends a line.",
 ]
 
 

@@ -347,3 +347,33 @@ async def test_a_result_from_the_background_is_no_message_of_the_user(
     assert {"role": "tool", "results": []} in shown
     assert [one["role"] for one in shown].count("user") == 1
     assert "secret" not in str(shown)
+
+
+async def test_a_conversation_says_what_became_of_a_stopped_background_call(database: str) -> None:
+    @tool(background=True)
+    async def pay() -> None:
+        """Pay."""
+        await anyio.sleep_forever()
+
+    async def model(request: Request) -> AsyncGenerator[Any]:
+        turn = sum(isinstance(one, Reply) for one in request.messages)
+        if not turn:
+            yield Reply((Call("pay", {}, "c1"),))
+            return
+        text = f"{turn}: {'may have taken effect' in str(request.messages)}"
+        yield Delta(text)
+        yield Reply((Text(text),))
+
+    async with chatting("process", database, agent=Agent(model, [pay])) as client:
+        body = {"text": "pay", "conversation": "k"}
+        async with client.stream("POST", "/chat", json=body) as response:
+            first = list[Any]()
+            async for event in read_events(response):
+                first.append(event)
+                if event.event == "text":
+                    await client.post("/conversations/k/cancel", json={})
+        after = await post_chat(client, {"text": "And?", "conversation": "k"})
+        shown = (await client.get("/conversations/k")).json()["messages"]
+
+    assert (text_of(first), text_of(after)) == ("1: False", "2: True")
+    assert [one["role"] for one in shown[-3:]] == ["tool", "user", "assistant"]

@@ -230,6 +230,10 @@ class Toolset:
             )
         )
 
+    def search(self, query: str, *, limit: int = 5) -> tuple[str, ...]:
+        """Return the names of deferred tools that fit a query, the best first."""
+        return self._index.search(query, limit=limit).names
+
     def explain_search(self, query: str, name: str) -> Mapping[str, float]:
         """Return a deferred tool's score for a query, by definition field."""
         return self._index.explain(query, name)

@@ -61,7 +61,7 @@ def _read_plain(doc: str) -> ParsedDocstring | None:
         return None
     parameters: dict[str, str] = {}
     name = ""
-    for line in listed.splitlines():
+    for line in listed.split("\n"):  # no other character ends a line
         if (found := _ARGUMENT.fullmatch(line)) is not None:
             name = found[1]
             parameters[name] = _one_line(found[2])

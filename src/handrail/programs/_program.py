@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from handrail import READ, Access, Call, Context, FailureKind, Result, ToolFailed, Transient, tool
+from handrail import READ, Access, Call, Context, FailureKind, Result, Transient, tool
 from handrail._support.loop import LoopBinding
 from handrail.programs._checking import ProgramText, mark_line, read_findings, read_source
 from handrail.programs._monty import (
@@ -38,6 +38,7 @@ from handrail.programs._report import (
 )
 from handrail.programs._stubs import Function
 from handrail.programs._threads import THREADS
+from handrail.sources import HAS_READ
 
 _MAX_CHECKED = 1_000
 """Checked programs, which need no second check."""
@@ -75,6 +76,8 @@ class ProgramFunctions(NamedTuple):
     prelude: str
     """The code defining them."""
     limits: ProgramLimits
+    tools: tuple[Any, ...]
+    """Their tools: names of the executor's, or own ones."""
 
 
 class _Round(NamedTuple):
@@ -99,17 +102,19 @@ class Program:
         self._session: Session | None = None
         self._home = LoopBinding()
         self._now = _EPOCH
-        self._names = tuple([one.spec.name for one in offer.functions.values()])
 
     async def run(self) -> Result:
-        """Run the program. Raises ToolFailed if it fails, Suspended if a call waits."""
-        if self._source.problems:
-            raise ToolFailed(describe_refusal(self._source.problems))
-        if self._source.uses_time:
+        """Run the program, and return its value or its error. Raises Suspended if a call waits."""
+        if self._source.uses_time and not self._source.problems:
             self._now = await self._find_time()
         self._home.bind()
         try:
             ended = await self._run_to_end()
+        except _NotBegun as error:
+            return Result.fail(self._context.call_id, FailureKind.BAD_ARGS, str(error))
+        except _Failed as error:
+            failed = Result.fail(self._context.call_id, FailureKind.FAILED, str(error))
+            return failed._replace(metadata={HAS_READ: True} if self._ran else {})
         finally:
             if self._session is not None:
                 self._session.close()
@@ -129,7 +134,9 @@ class Program:
         raise self._fail(step.error)
 
     async def _begin(self) -> Step:
-        """Check the program, and run it to its first wait."""
+        """Check the program, and run it to its first wait. Raises _NotBegun."""
+        if self._source.problems:
+            raise _NotBegun(describe_refusal(self._source.problems))
         step: Step
         key = blake2b(f"{self._source.code}\0{self._offer.stubs}".encode()).digest()
         is_checked = key in _checked
@@ -146,7 +153,7 @@ class Program:
         if isinstance(step, Rejected):
             problems = read_findings(step.findings, self._offer.functions, self._source.framed)
             if problems and not self._context.has_begun:
-                raise ToolFailed(describe_refusal(problems))
+                raise _NotBegun(describe_refusal(problems))
             step = await self._step(session.start_unchecked)
             if problems:  # the same program is refused if it is new
                 return step
@@ -161,7 +168,7 @@ class Program:
         with anyio.move_on_after(_MAX_CHECK_SECONDS + self._offer.limits.cpu_seconds):
             step: Step = await self._step(session.start, retry=True)
             return step
-        raise ToolFailed(describe_refusal([_ENDLESS]))
+        raise _NotBegun(describe_refusal([_ENDLESS]))
 
     async def _go_on(self, outcomes: Mapping[int, Any]) -> Step:
         """Give the program its calls' outcomes. If its worker was lost, begin again, once."""
@@ -216,7 +223,7 @@ class Program:
         results = await self._context.turn(
             str(len(self._rounds) + 1),
             calls,
-            tools=self._names,
+            tools=self._offer.tools,
             whole=True,
             about=partial(mark_line, self._source.code, waits.start, waits.end),
         )
@@ -266,8 +273,16 @@ class Program:
             return _EPOCH
         return datetime.fromtimestamp(float(result.data), UTC)
 
-    def _fail(self, error: str) -> ToolFailed:
-        return ToolFailed(describe_failure(error, self._printed.text, self._ran))
+    def _fail(self, error: str) -> _Failed:
+        return _Failed(describe_failure(error, self._printed.text, self._ran))
+
+
+class _NotBegun(Exception):
+    """The program was refused before its first call. The text says why."""
+
+
+class _Failed(Exception):
+    """The program has failed. The text says why, and what it did before."""
 
 
 class _Stepping:

@@ -10,11 +10,15 @@ from handrail import READ, Access, Context, Exposure, Result, Tool, Toolset, too
 from handrail.programs._prelude import write_prelude
 from handrail.programs._program import Program, ProgramFunctions, ProgramLimits
 from handrail.programs._report import DESCRIPTION
+from handrail.programs._search import describe_search, make_search
 from handrail.programs._stubs import Stubs, make_functions
 
 AnyFunction = Tool[..., Any] | Callable[..., Any]
 _FOREVER = float("inf")
 _NO_LIMITS = ProgramLimits()
+MAX_TOKENS = 4_000
+"""The tokens of functions' definitions in a description."""
+_CHARS_PER_TOKEN = 4
 USE = "program"
 """The key in a spec's metadata: ``only`` for programs only, ``also`` for both, or ``never``."""
 
@@ -24,6 +28,7 @@ def program_tool(
     *,
     name: str = "run_program",
     limits: ProgramLimits = _NO_LIMITS,
+    over: int = MAX_TOKENS,
 ) -> Tool[..., Any]:
     """Return a tool running a Python program whose functions are these tools.
 
@@ -35,21 +40,34 @@ def program_tool(
         functions: The tools a program can call.
         name: The tool's name.
         limits: What one program can use.
+        over: If the functions' definitions cost more tokens, programs search for them.
     """
     tools = functions if isinstance(functions, Toolset) else Toolset(*functions)
-    callable_ = make_functions([one.spec for one in tools])
-    stubs = Stubs(callable_.values())
-    offer = ProgramFunctions(callable_, stubs.checked, write_prelude(callable_), limits)
-    effect = max([function.spec.effect for function in callable_.values()], default=READ)
+    specs = tools.specs
+    shown = Stubs(make_functions(specs).values()).text
+    own = [make_search(tools)] if len(shown) > over * _CHARS_PER_TOKEN else []
+    callable_ = make_functions([*specs, *[one.spec for one in own]])
+    offer = ProgramFunctions(
+        callable_,
+        Stubs(callable_.values()).checked,
+        write_prelude(callable_),
+        limits,
+        (*[spec.name for spec in specs], *own),
+    )
+    if own:
+        shown = describe_search(callable_, own[0].spec)
+    effect = max([spec.effect for spec in specs], default=READ)
 
     @tool(
         name=name,
-        description=DESCRIPTION + stubs.text,
+        description=DESCRIPTION + shown,
         effect=effect,
         touches=_touch_program,
         headline=_headline,
         exclusive=effect != READ,
         timeout=_FOREVER,
+        private=any(spec.private for spec in specs),
+        framed=any(spec.framed for spec in specs),
         replays=True,
     )
     async def run_program(code: str, context: Context) -> Any:
@@ -70,6 +88,7 @@ def with_programs(
     *,
     name: str = "run_program",
     limits: ProgramLimits = _NO_LIMITS,
+    over: int = MAX_TOKENS,
 ) -> Toolset:
     """Return these tools with one for running programs.
 
@@ -79,7 +98,7 @@ def with_programs(
     given = tools if isinstance(tools, Toolset) else Toolset(*tools)
     functions = [one for one in given if _find_use(one) in ("only", "also")]
     kept = [_hide(one) if _find_use(one) == "only" else one for one in given]
-    return Toolset(*kept, program_tool(functions, name=name, limits=limits))
+    return Toolset(*kept, program_tool(functions, name=name, limits=limits, over=over))
 
 
 def _find_use(one: Tool[..., Any]) -> object:

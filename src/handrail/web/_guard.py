@@ -1,11 +1,13 @@
-"""The guard around every route: other sites' pages, strangers, and large bodies stay out."""
+"""The guard around every route: other sites' pages, strangers, floods and large bodies stay out."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Generator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -112,6 +114,35 @@ class RequestGuard:
             )
         check_name(visitor.principal, "principal")
         return visitor
+
+
+class Slots:
+    """Bounds what costs memory as long as it lasts.
+
+    Args:
+        each: How many one principal may have at once.
+        total: How many all may have.
+        what: Their name, for refusals.
+    """
+
+    def __init__(self, *, each: int, total: int, what: str) -> None:
+        self._each = each
+        self._total = total
+        self._what = what
+        self._taken = Counter[str]()
+
+    @contextmanager
+    def take(self, principal: str) -> Generator[None]:
+        """Count one as long as the context is open. Raises Refusal."""
+        if self._taken[principal] >= self._each:
+            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, f"You have too many {self._what}.")
+        if self._taken.total() >= self._total:
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, f"There are too many {self._what}.")
+        self._taken[principal] += 1
+        try:
+            yield
+        finally:
+            self._taken -= Counter([principal])  # leaves out who has none
 
 
 async def read_json(request: Request, *, most: int) -> dict[str, Any]:

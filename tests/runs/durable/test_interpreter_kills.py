@@ -57,14 +57,14 @@ async def finish(runs: DurableRuns, run: str) -> None:
 
 @pytest.mark.timeout(3600)
 async def test_a_killed_interpreter_doubles_and_loses_no_payment(
-    tmp_path: Path, sqlite: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(12)  # noqa: S311  only a test
     wanted = SOAK_KILLS if os.environ.get("HANDRAIL_PROFILE") == "soak" else KILLS
     ledger = Ledger(tmp_path / "ledger")
     found: dict[str, tuple[list[str], int]] = {}
     killed = 0
-    runs = DurableRuns(sqlite, make_program_agents(ledger), poll=0.01)
+    runs = DurableRuns(database, make_program_agents(ledger), poll=0.01)
     async with runs.work(interval=0.1, drain_seconds=5):
         passing = Killer()
         monkeypatch.setattr(points, "on_point", passing)
@@ -78,7 +78,7 @@ async def test_a_killed_interpreter_doubles_and_loses_no_payment(
             run = f"run{len(found) + 1}"
             await finish(runs, run)
             killed += killer.kills
-            found[run] = await judge_program(ledger.path, sqlite, run)
+            found[run] = await judge_program(ledger.path, database, run)
 
     print(f"\n{killed} kills, {len(found)} programs, {passing.reached} points")  # noqa: T201
     assert found == dict.fromkeys(found, ([], 0))

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
-from handrail import READ, Call, Executor, FailureKind, Result, StopRun, Tool
+from handrail import READ, Call, Executor, FailureKind, Result, StopRun, Text, Tool
 from handrail.agent._history.compaction import Shortened
 from handrail.agent._history.given_answers import GivenAnswer, select_answers
 from handrail.messages import (
@@ -124,12 +124,14 @@ class RunState(NamedTuple):
         return requests(last)
 
     def transcript(self) -> tuple[Message, ...]:
-        """Return the messages with one result for each call, as every provider requires."""
-        if self.waiting:
-            return (*self.messages, ToolResults(self.waiting))
-        if not self.open:
-            return self.messages
-        return (*self.messages, ToolResults(tuple(map(unknown_result, self.open))))
+        """Return the messages with one result for each call, as every provider requires.
+
+        The last ones are those the model has not read: prompts, and results for background calls.
+        """
+        results = self.waiting or tuple(map(unknown_result, self.open))
+        lost = [report_ended(one.call, unknown_result(one.call)) for one in self.background]
+        answered = (ToolResults(results),) if results else ()
+        return (*self.messages, *answered, *self.inbox, *lost)
 
     def abandon(self, allowed: Collection[str] = ()) -> RunState:
         """Return the state without open requests, after its process died or the run was cancelled.
@@ -140,9 +142,9 @@ class RunState(NamedTuple):
         Args:
             allowed: The ids of the requests whose answers were in use.
         """
-        results = tuple([_abandon(one, allowed) for one in self.waiting])
-        messages = (*self.messages, ToolResults(results)) if results else self.transcript()
-        return self._replace(messages=messages, waiting=(), answers=())
+        waiting = tuple([_abandon(one, allowed) for one in self.waiting])
+        messages = self._replace(waiting=waiting).transcript()
+        return self._replace(messages=messages, waiting=(), answers=(), inbox=(), background=())
 
 
 def requests(reply: Reply) -> tuple[AnyCall, ...]:
@@ -168,6 +170,14 @@ def unknown_result(call: AnyCall) -> Result:
     if isinstance(call, TruncatedCall):
         return call.refuse()
     return Result.fail(call.id, FailureKind.UNKNOWN, _RESULT_LOST)
+
+
+def report_ended(call: Call, result: Result) -> Prompt:
+    """Return an ended background call's result as a message. It is a quote, not the user's word."""
+    texts = [part.text for part in result.content if isinstance(part, Text)]
+    others = [part for part in result.content if not isinstance(part, Text)]
+    head = _ENDED.format(call.id, call.name)
+    return Prompt((Text("\n".join((head, *texts)), quoted=True), *others))
 
 
 def _abandon(result: Result, allowed: Collection[str]) -> Result:
@@ -203,6 +213,9 @@ def not_started_result(call: Call) -> Result:
     return Result.fail(call.id, FailureKind.CANCELLED, _NOT_STARTED)
 
 
+_ENDED = (
+    "[The background call {!r} of {} has ended. This is its result, and no message from the user:]"
+)
 _OVER_LIMIT = "Not run: a limit of the run is reached. Answer with what you have."
 _NOT_STARTED = "Not run: the run was interrupted before this call started."
 _RESULT_LOST = (

@@ -10,17 +10,18 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import anyio
 
-from handrail import Executor, Result, Text, Turn
+from handrail import Executor, Result, Turn
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._history.state import (
     AnyCall,
     BackgroundCall,
     find_called,
     is_repeatable,
+    report_ended,
     unknown_result,
 )
 from handrail.agent._loop.recorder import Recorder
-from handrail.messages import Prompt, TruncatedCall, read_result, write_result
+from handrail.messages import TruncatedCall, read_result, write_result
 
 Until: TypeAlias = Literal["now", "one", "all"]
 """What to wait for: nothing, one ended call, or all."""
@@ -109,10 +110,7 @@ class Background:
         turn = self._turns.pop((turn_id, result.call_id), None)
         if turn is not None:
             self.stop_reason = self.stop_reason or turn.stop_reason
-        texts = [part.text for part in result.content if isinstance(part, Text)]
-        others = [part for part in result.content if not isinstance(part, Text)]
-        head = _ENDED.format(result.call_id, ended.call.name)
-        talk.send(Prompt((Text("\n".join((head, *texts)), quoted=True), *others)))
+        talk.send(report_ended(ended.call, result))
 
     async def _collect(self, until: Until) -> str:
         """Return ended calls' results as JSON text."""
@@ -187,9 +185,6 @@ class Background:
         return result
 
 
-_ENDED = (
-    "[The background call {!r} of {} has ended. This is its result, and no message from the user:]"
-)
 _CANNOT_ASK = (
     "It needed an answer while it ran in the background, and no one could give it at once. It may "
     "have taken effect in part."

@@ -149,7 +149,7 @@ class EditorApprover:
             return []
         found: dict[str, Proposal] = {}
         for proposal in self._kit.memory.propose(pending):
-            if proposal.scope in _SCOPES and _is_plain(proposal.rule):
+            if proposal.scope in _SCOPES and make_printable(proposal.rule).is_plain:
                 found.setdefault(proposal.scope, proposal)
         return [
             _Choice(
@@ -192,11 +192,6 @@ def _list_values(form: Form) -> list[_Choice]:
         )
         for number, (value, label) in enumerate(values)
     ]
-
-
-def _is_plain(text: str) -> bool:
-    shown = make_printable(text)
-    return not (shown.hidden or shown.mixed or shown.too_long)
 
 
 def _make_option(name: str, words: str, kind: Any) -> PermissionOption:

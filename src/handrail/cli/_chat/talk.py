@@ -24,6 +24,7 @@ from handrail.cli._chat.commands import run_command
 from handrail.cli._chat.conversation import Conversation, Step
 from handrail.cli._chat.line_commands import add_note, begin_prompt, command_of, note_of, run_line
 from handrail.cli._chat.plain import PlainWatcher
+from handrail.cli._chat.run_face import draw_time
 from handrail.cli._chat.watch import Watcher
 from handrail.cli._input.attachments import find_attachments
 from handrail.cli._input.lines import NEXT_MODE, Choices, Commands, Files, Tree
@@ -39,7 +40,6 @@ from handrail.tools import AnswerQuestion
 
 _POLL_SECONDS = 0.05
 """Seconds between checks for Ctrl-C or a signal."""
-_TICK = 1 / 8
 
 
 Lend: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
@@ -296,7 +296,7 @@ class Talk:
         watcher.begin()
         rows, said = list[Row](), ""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._tick)
+            group.start_soon(draw_time, self._watcher)
             with anyio.CancelScope() as self.conversation.scope:
                 try:
                     done = await run_line(self.conversation, command, watcher.show_running)
@@ -317,7 +317,7 @@ class Talk:
         self._set_meter()
         self._watcher.begin()
         async with anyio.create_task_group() as group:
-            group.start_soon(self._tick)
+            group.start_soon(draw_time, self._watcher)
             try:
                 notice = _describe_end(await self._finish_turn(prompts))
             except Halt as halt:
@@ -349,11 +349,6 @@ class Talk:
             self._screen.say(meter.sentence)
         elif meter.is_known and self._screen.frame is None:
             self._screen.show((), meter.row(self.conversation.model, self._screen.width))
-
-    async def _tick(self) -> None:
-        while True:
-            self._watcher.tick()
-            await anyio.sleep(_TICK)
 
     async def _finish_turn(self, prompts: Sequence[str | Content]) -> RunResult[Any] | None:
         answers = await self._session.answers(self._approver.ask)
