@@ -15,6 +15,7 @@ import anyio
 from handrail import Call, Executor, Result, Tool, Toolset
 from handrail.net import Guard
 from handrail.sandbox import Restriction, Sandbox
+from handrail.sources import unframe
 from handrail.tools import (
     Jobs,
     Workspace,
@@ -543,7 +544,8 @@ async def _run(executor: Executor, case: Case) -> Row:
 def _describe(when: str, result: Result) -> Row:
     """Return the row of a failure, or the notes of a result that did not fail."""
     kind = result.failure.kind.value if result.failure else "note"
-    notes = [_find_note(line) for line in result.text.splitlines() if _NOTE.search(line)]
+    lines = unframe(result.text).splitlines()
+    notes = [_find_note(line) for line in lines if _NOTE.search(line)]
     text = result.text if result.failure or not notes else "\n".join(notes)
     text = _LONG.sub(r"\1...", text)
     for varying, usual in _VARYING.items():

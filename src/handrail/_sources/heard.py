@@ -12,7 +12,7 @@ from handrail._schema.marks import find_leaves
 from handrail._sources.frames import unframe
 from handrail._sources.spelling import normalize, normalize_value
 from handrail._sources.words import find_whole
-from handrail._values.content import is_list, is_object
+from handrail._support import is_list, is_object
 from handrail._values.result import Result, read_result, write_result
 from handrail._values.saved import VERSION, Fields, load, save
 
@@ -148,8 +148,7 @@ class Heard:
         """Sources from another process, by call key."""
         self.progress: dict[str, int] = {}
         """How many results were searched for each value, in vain."""
-        self.forgotten = 0
-        """How many results were forgotten."""
+        self._changes = 0
         self.last: tuple[Any, Any, Any] | None = None
         """What was looked up last, since a call is looked up several times."""
         self._raw: list[str] = []
@@ -167,10 +166,21 @@ class Heard:
         """The texts from people, unchanged."""
         return [text for text in self._raw if text != self._system]
 
+    @property
+    def around(self) -> tuple[Heard, ...]:
+        """This one, and those around it."""
+        return (self,) if self.outer is None else (self, *self.outer.around)
+
+    @property
+    def version(self) -> int:
+        """A number that grows with all that is heard, here and around."""
+        return self._changes + (0 if self.outer is None else self.outer.version)
+
     def say(self, *texts: str) -> None:
         """Add what a person wrote."""
         for text in texts:
             if text and text not in self._raw:
+                self._changes += 1
                 self._raw.append(text)
                 self.said.append(normalize(text))
 
@@ -181,6 +191,7 @@ class Heard:
             return
         result = result._replace(text=unframe(result.text))
         call = HeardCall(name, args, result)
+        self._changes += 1
         self.calls.append(call)
         self.reads.append(ReadText(call))
         if result.own:
@@ -196,7 +207,6 @@ class Heard:
         """Forget the oldest results beyond a size, but not their tools' names."""
         while self._chars > most:
             oldest = self.reads.pop(0)
-            self.forgotten += 1
             self._chars -= len(oldest.result.text)
             self.progress = {}
             self.own = {
@@ -225,8 +235,9 @@ class Heard:
 
     def catch_up(self) -> None:
         """Take what was heard since a value was last looked up."""
-        for index, feed in enumerate(self._feeds):
-            for one in feed.take(is_last=index + 1 == len(self._feeds)):
+        last = self._feeds[-1] if self._feeds else None
+        for feed in self._feeds:
+            for one in feed.take(is_last=feed is last):
                 if isinstance(one, str):
                     self.say(one)
                 else:
@@ -235,14 +246,6 @@ class Heard:
             self._feeds = [one for one in self._feeds if not one.is_idle]
         if self.outer is not None:
             self.outer.catch_up()
-
-    @property
-    def around(self) -> Iterator[Heard]:
-        """This one, and those around it."""
-        heard: Heard | None = self
-        while heard is not None:
-            yield heard
-            heard = heard.outer
 
     def find_first(self, is_private: Callable[[str], bool]) -> dict[str, str]:
         """Return the first calls that read text of strangers, and something private."""

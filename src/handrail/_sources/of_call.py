@@ -35,12 +35,12 @@ def find_sources(
     """
     heard = heard if heard is not None else Heard()
     heard.catch_up()
-    touched, before = tuple(accesses), {source.value: source for source in known}
-    sizes = [(len(one.reads), len(one.said), one.forgotten) for one in heard.around]
-    state = (args, touched, sizes, before)
+    touched, recorded = tuple(accesses), tuple(known)
+    state = (args, touched, heard.version, recorded)
     if heard.last is not None and heard.last[0] == state and heard.last[1] is marked:
         found: tuple[ValueSource, ...] = heard.last[2]
         return found
+    before = {source.value: source for source in recorded}
     writes = any(access.verb > READ for access in touched)
     wanted = find_wanted(args, touched, marked, writes=writes)
     alone = [one for one in wanted if not one.is_extra]

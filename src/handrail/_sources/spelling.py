@@ -55,7 +55,7 @@ def is_plain(value: str) -> bool:
     in one spelling: a full-width letter in a known address makes another address.
     """
     if value.isascii():
-        return all(c.isprintable() or c in "\t\n\r" for c in value)
+        return value.isprintable() or all(c.isprintable() or c in "\t\n\r" for c in value)
     return unicodedata.normalize("NFKC", value) == value and not _INVISIBLE.search(value)
 
 

@@ -57,7 +57,7 @@ def _find_resource(access: Access, leaves: list[tuple[Leaf, str]]) -> Wanted | N
     value = normalize_value(path)
     meant = _squeeze(value)
     for leaf, spelled in leaves:
-        if len(spelled) >= len(meant) and spelled[:1] == meant[:1] and _squeeze(spelled) == meant:
+        if spelled == value or (spelled[:1] == meant[:1] and _squeeze(spelled) == meant):
             return Wanted(leaf.value, scheme, _words(scheme, _argument(leaf.place)), verb)
     if scheme == "net":
         return _find_host(path, [leaf for leaf, _ in leaves], verb)
@@ -80,11 +80,10 @@ def _find_host(path: str, leaves: list[Leaf], verb: str) -> Wanted | None:
 
 def _find_links(leaves: list[Leaf], found: Mapping[str, Wanted]) -> Iterable[Wanted]:
     """Yield the links in the texts that a call writes or sends."""
-    seen = {normalize_value(value) for value in found}
+    others = [leaf for leaf in leaves if leaf.value not in found]
+    seen = {normalize_value(value) for value in found} if others else set[str]()
     known = len(seen)
-    for leaf in leaves:
-        if leaf.value in found:
-            continue
+    for leaf in others:
         for link in list_links(leaf.value):
             if normalize_value(link) not in seen:
                 seen.add(normalize_value(link))
@@ -93,11 +92,12 @@ def _find_links(leaves: list[Leaf], found: Mapping[str, Wanted]) -> Iterable[Wan
 
 
 def _squeeze(spelled: str) -> str:
-    return _SLASHES.sub("/", spelled.replace(" ", ""))
+    text = spelled.replace(" ", "")
+    return _SLASHES.sub("/", text) if "//" in text else text
 
 
 def _argument(place: str) -> str:
-    return re.split(r"[.\[]", place)[0]
+    return place.partition(".")[0].partition("[")[0]
 
 
 def _words(scheme: str, argument: str) -> frozenset[str]:

@@ -43,12 +43,12 @@ class HeardRuns:
         """Return what a run has heard. Every turn of a run without a name is a run of its own."""
         from handrail._sources.heard import Heard
 
-        heard = Heard()
-        if run is not None:
-            heard = self._runs.pop(run, heard)
-            self._runs[run] = heard
-            while len(self._runs) > MAX_RUNS:
-                self._runs.popitem(last=False)
+        if run is None:
+            return Heard()
+        heard = self._runs.pop(run, None) or Heard()
+        self._runs[run] = heard
+        while len(self._runs) > MAX_RUNS:
+            self._runs.popitem(last=False)
         return heard
 
 

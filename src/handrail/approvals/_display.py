@@ -66,6 +66,11 @@ class Printable:
     condensed: bool = False
     """Whether long whitespace runs are replaced with a count."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is whole, and nothing in it is invisible or looks like another letter."""
+        return not (self.hidden or self.mixed or self.too_long)
+
 
 @dataclass(frozen=True, slots=True)
 class RenderedLine:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from handrail import Call, CheckedCall, Decision, Effect, Spec
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail.permissions import Origin
 from handrail.policy._decisions.opinions import Opinion, opinion_of
 from handrail.policy._decisions.recursion import GuardedFiles
@@ -41,6 +41,7 @@ class ToolRules:
     """The rules for one tool, indexed once."""
 
     __slots__ = (
+        "_schemes",
         "by_source",
         "commands",
         "defaults",
@@ -63,6 +64,7 @@ class ToolRules:
         ]
         self.by_source = [rule for rule in mine if rule.source]
         """Rules about who named a call's values."""
+        self._schemes = [_find_schemes(rule) for rule in self.by_source]
         mine = [rule for rule in mine if not rule.source]
         self.spec = spec
         self.shell = shell
@@ -76,7 +78,7 @@ class ToolRules:
         self.defaults = {
             name: about["default"]
             for name, about in spec.input_schema.get("properties", {}).items()
-            if is_table(about) and "default" in about
+            if is_object(about) and "default" in about
         }
         """Argument defaults."""
         self.denies = any(rule.decide == "deny" for rule in (*mine, *self.by_source))
@@ -104,18 +106,25 @@ class ToolRules:
 
         In a workspace, its files are material to work on, no matter who named them.
         """
-        rules = [rule for rule in self.by_source if usable(rule)]
-        if not rules:
+        if not self.by_source:
             return []
+        every = zip(self.by_source, self._schemes, strict=True)
+        rules = [(rule, schemes) for rule, schemes in every if usable(rule)]
         sources = call.find_sources(in_workspace=in_workspace)
-        after: Mapping[str, str] = call.after if any(rule.source.after for rule in rules) else {}
+        names = {one.name for one in sources}
+        after: Mapping[str, str] | None = None
         opinions: list[Opinion] = []
-        for rule in rules:
-            found = rule.source.find(sources, rule.touches)
+        for rule, schemes in rules:
+            may_match = schemes is None or not schemes.isdisjoint(names)
+            found = rule.source.find(sources, rule.touches) if may_match else []
             nothing = rule.source.kind == "none" and not sources
             is_met = bool(found) or nothing or (not rule.source.kind and rule.meets(call.accesses))
-            if is_met and rule.source.after <= after.keys():
-                read = tuple(after[kind] for kind in sorted(rule.source.after))
+            if not is_met:
+                continue
+            if rule.source.after and after is None:
+                after = call.after
+            if rule.source.after <= (after or {}).keys():
+                read = tuple((after or {})[kind] for kind in sorted(rule.source.after))
                 opinions.append(_source_opinion(rule, found, read))
         return opinions
 
@@ -138,9 +147,15 @@ def _source_opinion(rule: Rule, found: Sequence[ValueSource], after: Sequence[st
     return opinion._replace(sources=tuple(found))
 
 
+def _find_schemes(rule: Rule) -> frozenset[str] | None:
+    """Return the schemes of the names that a rule is about, or None for any."""
+    schemes = frozenset(touch.pattern.partition(":")[0] for touch in rule.touches)
+    return None if not schemes or "*" in schemes else schemes
+
+
 def _read_args(call: Call) -> Mapping[str, Any]:
     args: Any = json.loads(str(call.args) or "{}")  # a checked call has them as text
-    return args if is_table(args) else NO_ARGS
+    return args if is_object(args) else NO_ARGS
 
 
 _OTHERS = Origin("sources: other calls", kind="built-in")
