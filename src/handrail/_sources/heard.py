@@ -12,7 +12,7 @@ from handrail._schema.marks import find_leaves
 from handrail._sources.frames import unframe
 from handrail._sources.spelling import normalize, normalize_value
 from handrail._sources.words import find_whole
-from handrail._values.content import is_list, is_object
+from handrail._support import is_list, is_object
 from handrail._values.result import Result, read_result, write_result
 from handrail._values.saved import VERSION, Fields, load, save
 
