@@ -104,9 +104,9 @@ def add_steps(state: RunState, steps: Iterable[str]) -> RunState:
     It has their messages. The tokens and what the run counts against limits are not in it.
     """
     for text in steps:
-        plain = json.loads(text)
-        if isinstance(plain, list):
-            state = _end_background(state, cast("list[Any]", plain))
+        plain: Any = json.loads(text)
+        if text.startswith("["):
+            state = _end_background(state, plain)
         elif "reply" in plain:
             state = _add_reply(state, load_reply(text))
         elif "results" in plain:
