@@ -1,7 +1,8 @@
 """CPU time of a chat behind `ChatApp`, and behind a bare Starlette endpoint that streams the same agent.
 
 `python bench/web_layer.py` serves both from one process, asks them in turns over the loopback, and
-prints the CPU time of the server for one answer of each, by how many pieces the answer has.
+prints the CPU time of the server for one answer of each, by how many pieces the answer has. Other
+programs can only add to it, so the best turn of each side counts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import anyio
@@ -32,7 +32,7 @@ from handrail.web import ChatApp, Visitor
 
 MOST = 1.15
 PIECES = (100, 300)
-TURNS = 5
+TURNS = 15
 ANSWERS = 10
 """At once, in one turn of each side."""
 PAUSE_SECONDS = 0.005
@@ -91,18 +91,18 @@ async def ask(client: httpx2.AsyncClient, path: str, pieces: int) -> None:
 
 
 async def measure(process: int, url: str, pieces: int) -> tuple[float, float]:
-    """The server's CPU seconds for one answer: of the bare endpoint, and of the chat."""
+    """The server's CPU seconds for one answer, in the best turn: of the bare endpoint, and of the chat."""
     spent: dict[str, list[float]] = {"/bare": [], "/api/chat": []}
     async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
         for turn in range(TURNS + 1):
-            for path, found in spent.items():
+            for path in sorted(spent, reverse=turn % 2 == 0):
                 before = used_by(process)
                 async with anyio.create_task_group() as group:
                     for _ in range(ANSWERS):
                         group.start_soon(ask, client, path, pieces)
                 if turn:  # the first one loads modules
-                    found.append((used_by(process) - before) / ANSWERS)
-    return median(spent["/bare"]), median(spent["/api/chat"])
+                    spent[path].append((used_by(process) - before) / ANSWERS)
+    return min(spent["/bare"]), min(spent["/api/chat"])
 
 
 def main() -> int:

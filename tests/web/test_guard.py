@@ -198,6 +198,10 @@ async def test_a_persons_answer_reaches_only_the_conversation_it_names(sqlite: s
         b'{"text": "a", "files": "all"}',
         b'{"text": "a", "files": [3]}',
         b'{"text": "a", "principal": "boss"}',
+        b'{"text": "a \\ud800"}',
+        b'{"text": "a \xed\xa0\x80"}',
+        b'{"text": "a \\u0000"}',
+        b'{"text": "a \\\\\\u0000"}',
     ],
 )
 async def test_malformed_bodies_are_refused(sqlite: str, body: bytes) -> None:
@@ -209,6 +213,20 @@ async def test_malformed_bodies_are_refused(sqlite: str, body: bytes) -> None:
         ]
 
     assert codes == [400, 400, 400]
+
+
+async def test_names_that_no_database_stores_are_of_nothing(database: str) -> None:
+    """A database that refuses them would look as if it were away."""
+    async with chatting(database) as client:
+        codes = {
+            (await client.request(method, path.replace("{}", "a%00b"))).status_code
+            for method in ("GET", "DELETE", "POST")
+            for path in ("/conversations/{}", "/conversations/{}/events", "/files/{}", "/inbox/{}")
+        }
+        told = await post_chat(client, {"text": r"What is \u0000, and \ud800?"})
+
+    assert codes == {404, 405}
+    assert text_of(told) == r"1: What is \u0000, and \ud800? "
 
 
 async def test_bodies_are_bounded(sqlite: str) -> None:
