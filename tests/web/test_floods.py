@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 
 from handrail import Text
@@ -45,6 +46,12 @@ def open_stream(url: str) -> socket.socket:
     lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
     client.sendall(f"POST /chat HTTP/1.0\r\n{''.join(lines)}\r\n{body}".encode())
     return client
+
+
+async def wait_for_conversation(client: httpx2.AsyncClient) -> None:
+    """Return once the conversation is there."""
+    while not (await client.get("/conversations")).json()["conversations"]:  # noqa: ASYNC110
+        await anyio.sleep(0.02)
 
 
 def read_all(client: socket.socket) -> str:
@@ -92,8 +99,7 @@ async def test_a_client_that_does_not_read_loses_its_stream(
     async with serving(app) as url, client_of(app) as client:
         stalled = await anyio.to_thread.run_sync(open_stream, url)
         with anyio.fail_after(60):
-            while (await client.get("/conversations")).json()["conversations"] == []:  # noqa: ASYNC110
-                await anyio.sleep(0.02)
+            await wait_for_conversation(client)
             first = (await client.get("/conversations/k/events")).status_code
             while (again := await client.get("/conversations/k/events")).status_code == 429:  # noqa: ASYNC110
                 await anyio.sleep(0.02)
@@ -111,8 +117,7 @@ async def test_no_comment_follows_the_end_of_a_slow_clients_stream(
     app = ChatApp(shop_agent(talk_long), identify, origins=[ORIGIN], database=sqlite)
     async with serving(app) as url, client_of(app) as client:
         slow = await anyio.to_thread.run_sync(open_stream, url)
-        while not (await client.get("/conversations")).json()["conversations"]:  # noqa: ASYNC110
-            await anyio.sleep(0.02)
+        await wait_for_conversation(client)
         while (await client.get("/conversations/k")).json()["state"] != "free":  # noqa: ASYNC110
             await anyio.sleep(0.02)
         text = await anyio.to_thread.run_sync(read_all, slow)

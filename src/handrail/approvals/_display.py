@@ -220,8 +220,6 @@ def _breaks_at(line: str, width: int) -> int:
 
 def _last_break(line: str, end: int) -> int:
     """Return the end of a row with at most ``end`` characters: after its last space."""
-    if line[end] == " ":
-        return end
     blank = line.rfind(" ", 0, end)
     return blank + 1 if blank > 0 and line[:blank].strip(_MARGINS) else end
 

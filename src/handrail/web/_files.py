@@ -34,7 +34,7 @@ KINDS = frozenset(
 MAX_BYTES = 10 * 1024 * 1024
 MAX_ARRIVING = 40
 """How many files arrive at once. Each is in memory until it is stored."""
-MAX_ARRIVING_EACH = 5
+MAX_ARRIVING_EACH = 10
 """How many of them from one principal."""
 _MAX_NAME = 100
 _ROOM = (

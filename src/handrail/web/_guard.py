@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Generator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from handrail.web.conversations import ConversationBusy, check_name
 _log = logging.getLogger("handrail.web")
 _READS = frozenset({"GET", "HEAD"})
 _BODY_SECONDS = 30.0
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+"""The character in JSON: PostgreSQL does not store it."""
 HEADERS = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
@@ -73,6 +76,7 @@ class RequestGuard:
                 self._check_source(request)
                 visitor = await self._find_visitor(request)
                 await self._prepare()
+                _check_names(request)
                 response = await handler(request, visitor)
             except Refusal as refusal:
                 response = _refuse(refusal.status, str(refusal))
@@ -153,8 +157,12 @@ async def read_json(request: Request, *, most: int) -> dict[str, Any]:
     body = await read_bytes(request, most=most)
     try:
         value = json.loads(body)
+        text = json.dumps(value, ensure_ascii=False)
+        text.encode()
     except (ValueError, RecursionError):
         raise bad("The body is not JSON.") from None
+    if _NUL.search(text):
+        raise bad("Texts contain no NUL.")
     if not isinstance(value, dict):
         raise bad("The body is not a JSON object.")
     return cast("dict[str, Any]", value)
@@ -166,6 +174,13 @@ async def read_bytes(request: Request, *, most: int) -> bytes:
     if isinstance(body, HTTPStatus):
         raise Refusal(body, "The body is too large, or too slow.")
     return body
+
+
+def _check_names(request: Request) -> None:
+    """Raise LookupError for a name that no database stores."""
+    for name in request.path_params.values():
+        if "\0" in name:
+            raise LookupError(name)
 
 
 def _refuse(status: HTTPStatus, text: str) -> Response:
