@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol
 from handrail._labels.sources import SAID, OwnValue, ValueSource
 from handrail._schema.marks import find_leaves
 from handrail._sources.frames import unframe
-from handrail._sources.spelling import normalize, normalize_value
+from handrail._sources.names import spell_names
+from handrail._sources.spelling import normalize, normalize_value, spell_said
 from handrail._sources.words import find_whole
 from handrail._values.content import is_list, is_object
 from handrail._values.result import Result, read_result, write_result
@@ -140,7 +141,7 @@ class Heard:
         self._max_chars, self._chars = max_chars, 0
         self.follows_turns = follows_turns
         self.said: list[str] = []
-        """What people wrote, in one spelling."""
+        """What people wrote, in one spelling; some texts in a plainer one, too."""
         self.calls: list[HeardCall] = []
         self.reads: list[ReadText] = []
         self.own: dict[str, list[OwnEntry]] = {}
@@ -182,7 +183,7 @@ class Heard:
             if text and text not in self._raw:
                 self._changes += 1
                 self._raw.append(text)
-                self.said.append(normalize(text))
+                self.said += spell_said(text)
 
     def add(self, name: str, args: Any, result: Result) -> None:
         """Add a call that has ended. A failed one makes nothing known: errors repeat arguments."""
@@ -349,9 +350,9 @@ def _find_called(own: Sequence[OwnValue]) -> dict[str, list[str]]:
     for one in own:
         row, _, field = one.place.rpartition(".")
         if row and _NAMES.search(field):
-            name = normalize_value(one.value)
-            rows.setdefault(row, []).append(name)
-            counts[name] = counts.get(name, 0) + 1
+            for name in spell_names(normalize_value(one.value)):
+                rows.setdefault(row, []).append(name)
+                counts[name] = counts.get(name, 0) + 1
     return {row: [name for name in names if counts[name] == 1] for row, names in rows.items()}
 
 
