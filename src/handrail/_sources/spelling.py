@@ -49,8 +49,8 @@ def normalize(text: str) -> str:
 def spell_said(text: str) -> list[str]:
     """Return a person's text in one spelling, and in a plainer one if it differs.
 
-    The plain one has ASCII digits, straight apostrophes, no dots after titles, no zero in brackets
-    after a country's code, and a space after a sentence that ends with an address.
+    The plain one has ASCII digits, straight apostrophes, and no dots after titles. It has no zero
+    in brackets after a country's code, and a space after a sentence that ends with an address.
     """
     plain = _SENTENCE.sub(_end_sentence, text)
     if not plain.isascii():
