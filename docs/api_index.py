@@ -72,8 +72,10 @@ def find_examples() -> Mapping[Name, Place]:
         for value, at in _used_values(text):
             used.setdefault(id(value), []).append(Place(path, _heading(text, at)))
         for span in _SPAN.finditer(_BLOCK.sub(lambda block: "\n" * len(block[0]), text)):
-            for word in _WORD.findall(span["source"]):
-                said.setdefault(word, Place(path, _heading(text, text.find(span[0]))))
+            new = [word for word in _WORD.findall(span["source"]) if word not in said]
+            if new:
+                place = Place(path, _heading(text, text.find(span[0])))
+                said |= dict.fromkeys(new, place)
     names = listed_names()
     found: dict[Name, Place] = {}
     for name in names:
@@ -147,6 +149,7 @@ def _value(name: Name) -> object:
         return None
 
 
+@cache
 def _heading(text: str, at: int) -> str:
     code = [(block.start(), block.end()) for block in _BLOCK.finditer(text)]
     titles = [

@@ -100,16 +100,45 @@ def test_the_page_lists_every_protected_name_with_its_uses() -> None:
 
 GROUP = re.compile(r"^::: (handrail\S*)\n    (\w+(?: \w+)*)$", re.MULTILINE)
 API = PAGES / "api"
-TASKS = "agent approvals events handrail hooks mcp messages models permissions policy tools".split()
+UNGROUPED = {"index", "adapters"}
+"""Pages that list no names: the overview, and modules that need their frameworks."""
+TASKS = sorted({page.stem for page in API.glob("*.md")} - UNGROUPED)
 
 
 @pytest.mark.parametrize("page", TASKS)
 def test_the_tasks_of_a_page_have_each_public_name_once(page: str) -> None:
     groups = GROUP.findall((API / f"{page}.md").read_text(encoding="utf-8"))
-    [module] = {name for name, _ in groups}
 
-    named = [name for _, names in groups for name in names.split()]
-    assert sorted(named) == sorted(importlib.import_module(module).__all__)
+    named = sorted((module, name) for module, names in groups for name in names.split())
+    assert named == sorted(
+        (module, name)
+        for module in {module for module, _ in groups}
+        for name in importlib.import_module(module).__all__
+    )
+
+
+def test_each_public_module_has_a_page_and_the_overview_links_to_each_page() -> None:
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in API.glob("*.md")}
+    listed = {module for page in pages.values() for module, _ in GROUP.findall(page)}
+    linked = set(re.findall(r"\]\((\w+)\.md\)", pages.pop("index")))
+
+    assert public_modules() - listed == set()
+    assert linked == set(pages)
+    assert "handrail.runs.durable" in public_modules()
+    assert "handrail.runs.chain" not in public_modules()
+
+
+def public_modules() -> set[str]:
+    """The modules and packages that say what they export, without those with an underscore."""
+    package = ROOT / "src" / "handrail"
+    found: set[str] = set()
+    for path in package.rglob("*.py"):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        own = parts[:-1] if parts[-1] == "__init__" else parts
+        is_public = not any(part.startswith("_") for part in own)
+        if is_public and "\n__all__ = [" in path.read_text(encoding="utf-8"):
+            found.add(".".join(own))
+    return found
 
 
 def test_the_api_reference_has_a_sentence_and_an_example_for_each_name() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from approvals.person import Person, person
 from approvals.questions import asked
-from handrail import DESTROY, Allow, Deny, Result
+from handrail import DESTROY, READ, Access, Allow, Deny, Result
 from handrail.approvals import Proposal, terminal
 from handrail.approvals._keys import TEXT, KeyReader
 from handrail.permissions import (
@@ -466,6 +466,10 @@ LONG = "\n".join(str(number) for number in range(1, 10))
     ("pending", "rows"),
     [
         (asked({}, grade=Grade.UNKNOWN), ["Call write?", "unknown effect"]),
+        (
+            asked({}, grade=Grade.UNKNOWN, touches=(Access(READ, "file:.env"),)),
+            ["Call write?", "reads only"],
+        ),
         (
             asked(
                 {"command": "x" * 90},

@@ -136,6 +136,49 @@ async def test_the_whole_question_is_shown_before_it_is_asked() -> None:
     )
 
 
+ASKED = "Allow this command, and let it reach pypi.org? `pip install attrs`"
+
+
+@pytest.mark.parametrize(
+    ("command", "question", "shown"),
+    [
+        (
+            "pip install attrs",
+            f"{ASKED} (programs run .venv)",
+            "Allow this command, and let it reach pypi.org? Reason: programs run .venv. Asked by",
+        ),
+        (
+            "pip install attrs",
+            ASKED,
+            "Allow this command, and let it reach pypi.org? Asked by",
+        ),
+        (
+            "pip install other",  # the question names what is not shown above it
+            ASKED,
+            f"{ASKED}. Asked by",
+        ),
+        (
+            "pip install attrs",  # only the policy knows where such a reason begins
+            f"{ASKED} (why? (so))",
+            "Allow this command, and let it reach pypi.org? (why? (so)). Asked by",
+        ),
+    ],
+)
+async def test_a_question_ends_with_its_reason_and_names_the_command_once(
+    command: str, question: str, shown: str
+) -> None:
+    with person(width=200) as who:
+
+        async def reads() -> None:
+            text = await who.sees("your answer: ")
+            assert [line for line in text.splitlines() if "Asked by" in line] == [
+                f"  {shown} ask write (handrail.toml:3)."
+            ]
+            who.types("l\n")
+
+        await answer(at(who), asked({"command": command}, question=question), reads)
+
+
 async def test_markup_and_names_of_emoji_are_shown_as_they_are() -> None:
     with person() as who:
         shown: list[str] = []

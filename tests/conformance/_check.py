@@ -48,6 +48,7 @@ async def _observe(host: Host, provocation: Provocation, patience: float) -> Obs
         is_late=provocation.is_late,
         needs=provocation.needs,
         withdrawn=provocation.withdrawn,
+        tool_timeout=provocation.tool_timeout,
     )
     talks = [Conversation(provocation.reply, setup.withdraw) for _ in provocation.callers]
     try:

@@ -41,6 +41,8 @@ class Provocation:
     is_cancelled: bool = False
     """Whether the caller cancels the run once a tool has begun."""
     needs: frozenset[Feature] = frozenset()
+    tool_timeout: float = 10.0
+    """Seconds a tool may run. Only a tool that hangs takes them all."""
 
     def reply(self, read: Sequence[Read]) -> Sequence[Call]:
         """Return the next reply's calls."""
@@ -271,6 +273,7 @@ PROVOCATIONS = (
         name="a hang",
         tries="A tool never returns.",
         calls=(_call("wait_forever"),),
+        tool_timeout=1.0,
         judge=_judge_hang,
     ),
     Provocation(

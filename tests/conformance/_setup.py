@@ -81,7 +81,7 @@ class Setup:
     is_late: bool
     """Whether the person answers after the request has expired."""
     needs: frozenset[Feature]
-    tool_timeout: float = 1.0
+    tool_timeout: float = 10.0
     """Seconds a tool may run."""
     withdrawn: str = ""
     """The tool removed while the model writes its reply."""

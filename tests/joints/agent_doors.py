@@ -23,7 +23,6 @@ from handrail.agent import (
     load_state,
 )
 from handrail.approvals import defer
-from handrail.messages import ToolResults
 from handrail.permissions import Answer, MemoryLedger
 from handrail.runs.durable import DurableRuns
 from handrail.runs.migrating import migrate_tables
@@ -32,9 +31,7 @@ from joints.own_doors import make_executor
 
 
 def _take(seen: Seen, state: RunState | None) -> None:
-    for message in () if state is None else state.messages:
-        if isinstance(message, ToolResults):
-            seen.take(*message.results)
+    seen.read(() if state is None else state.messages)
 
 
 def _answer(state: RunState, answers: Iterator[Answer]) -> dict[str, Answer]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -13,11 +14,12 @@ from anyio.lowlevel import checkpoint
 
 from handrail import Call, CheckedCall, Hook, Image, Result, Text, Tool
 from handrail.events import Event, Finished, Progressed, Started, Yielded
-from handrail.messages import Model, Reply, Request, StreamItem, ToolResults
+from handrail.messages import Model, Prompt, Reply, Request, StreamItem, ToolResults
 from handrail.permissions import Answer
 
 PATIENCE = 30
 _ROUNDS = 12
+_BACKGROUND = re.compile(r"\[The background call '(\w+)' of \w+ has ended\.")
 
 
 class Signal:
@@ -86,6 +88,16 @@ class Seen:
                 self.results[result.call_id] = Shown(
                     result.text, result.failure is not None, images
                 )
+
+    def read(self, messages: Iterable[object]) -> None:
+        """Keep the results in messages. One of a call in the background comes later, in a prompt."""
+        for message in messages:
+            if isinstance(message, ToolResults):
+                self.take(*message.results)
+            elif isinstance(message, Prompt):
+                head, _, text = getattr(message.parts[0], "text", "").partition("\n")
+                if ended := _BACKGROUND.match(head):
+                    self.results[ended[1]] = Shown(text)
 
     def note(self, event: object) -> None:
         """Keep what an event says of progress and output."""

@@ -42,7 +42,7 @@ from handrail.permissions import Edit, Pending
 from handrail.programs import program_tool
 from handrail.sources import Own
 from handrail.telemetry import Telemetry
-from joints.case import Case, Door, Shown, Signal, make_model
+from joints.case import Case, Door, Shown, Signal, let_others_run, make_model
 
 Row: TypeAlias = Callable[[Door], Awaitable[None]]
 ROWS: dict[str, Row] = {}
@@ -405,6 +405,22 @@ async def retried(door: Door) -> None:
 
     seen = await door(Case(replies=((Call("fetch", {}, "c1"),),), tools=(fetch,)))
     assert (seen.results, len(tries)) == ({"c1": Shown("fetched")}, 3)
+
+
+@row("tool in the background")
+async def in_background(door: Door) -> None:
+    begun: list[str] = []
+
+    @tool(effect=READ, background=True)
+    async def render() -> str:
+        """Render."""
+        begun.append("once")
+        await let_others_run()
+        return "rendered"
+
+    calls = (Call("render", {}, "c1"), Call("look", {}, "c2"))
+    seen = await door(Case(replies=(calls,), tools=(render, look)))
+    assert (seen.results, begun) == ({"c1": Shown("rendered"), "c2": Shown("seen")}, ["once"])
 
 
 @row("StopRun")

@@ -63,6 +63,7 @@ check. Where a model sends the calls, it streams: each call is sent when it is c
 - "StopRun" over HTTP is tried in a session, which the protocol of 2026-07-28 has no longer: see [serve tools](../guides/serve-tools.md#over-http).
 - In `run_sync` and `in_thread`, another thread cancels: `turn.cancel()`.
 - The OpenAI Agents SDK asks only whether to approve or reject, before a tool runs. The executor's own approver answers the rest: changed arguments, a login, `context.may` and `context.ask`.
+- A "tool in the background" runs once. An agent reads its result in a later message, if the call takes longer; elsewhere, the call waits for it. See [tools in the background](../guides/background.md).
 - "The host's own events or callbacks" are those of each column: a feed, `on_event`, `watch`, middleware of the server, hooks of the HTTP client, or callbacks of the framework.
 - The last four columns are [frameworks](../frameworks/index.md), each with its own agent or graph, which streams.
 - In LangGraph and LangChain, "malformed JSON" and "a key twice" need a message that keeps the text of the arguments. Messages of LangChain's clients for

@@ -13,7 +13,6 @@ import httpx2
 from handrail import Approvals, Deny
 from handrail.agent import Agent
 from handrail.approvals import defer
-from handrail.messages import ToolResults
 from handrail.permissions import Answer, Edit, MemoryLedger
 from handrail.runs.durable import DurableRuns
 from handrail.web import ChatApp, Visitor
@@ -106,9 +105,7 @@ def _inside(case: Case, chat: ChatApp) -> Any:
 async def _take(path: str, visitor: Visitor, seen: Seen) -> Seen:
     """Read what the conversation has."""
     saved = await Conversations(path).get(visitor.principal, _ID)
-    for message in saved.messages:
-        if isinstance(message, ToolResults):
-            seen.take(*message.results)
+    seen.read(saved.messages)
     return seen
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -198,6 +199,10 @@ async def test_a_persons_answer_reaches_only_the_conversation_it_names(sqlite: s
         b'{"text": "a", "files": "all"}',
         b'{"text": "a", "files": [3]}',
         b'{"text": "a", "principal": "boss"}',
+        b'{"text": "a \\ud800"}',
+        b'{"text": "a \xed\xa0\x80"}',
+        b'{"text": "a \\u0000"}',
+        b'{"text": "a \\\\\\u0000"}',
     ],
 )
 async def test_malformed_bodies_are_refused(sqlite: str, body: bytes) -> None:
@@ -209,6 +214,20 @@ async def test_malformed_bodies_are_refused(sqlite: str, body: bytes) -> None:
         ]
 
     assert codes == [400, 400, 400]
+
+
+async def test_names_that_no_database_stores_are_of_nothing(database: str) -> None:
+    """A database that refuses them would look as if it were away."""
+    async with chatting(database) as client:
+        codes = {
+            (await client.request(method, path.replace("{}", "a%00b"))).status_code
+            for method in ("GET", "DELETE", "POST")
+            for path in ("/conversations/{}", "/conversations/{}/events", "/files/{}", "/inbox/{}")
+        }
+        told = await post_chat(client, {"text": r"What is \u0000, and \ud800?"})
+
+    assert codes == {404, 405}
+    assert text_of(told) == r"1: What is \u0000, and \ud800? "
 
 
 async def test_bodies_are_bounded(sqlite: str) -> None:
@@ -314,6 +333,36 @@ async def test_a_deps_function_gets_the_visitor_also_after_anothers_answer(sqlit
 
     assert REFUNDS == [("o1", 500, "database of ada")]
     assert made == [("ada", {"plan": "gold"})] * 2
+
+
+async def test_an_answered_run_has_the_metadata_of_its_own_message(sqlite: str) -> None:
+    """What a person may do can change between two messages of a conversation."""
+    REFUNDS.clear()
+    plans = {"ada": "gold"}
+
+    def by_plan(request: Any) -> Visitor | None:
+        found = identify(request)
+        return found and replace(found, metadata={"plan": plans.get(found.principal, "")})
+
+    def plan(visitor: Visitor) -> Any:
+        return visitor.metadata["plan"]
+
+    app = ChatApp(shop_agent(), by_plan, origins=[ORIGIN], database=sqlite, deps=plan)
+    async with client_of(app) as client:
+        await post_chat(client, {"text": "hello", "conversation": "k"})
+        plans["ada"] = "none"
+        sent = {"text": "refund o1 500", "conversation": "k"}
+        async with client.stream("POST", "/chat", json=sent) as response:
+            async for line in response.aiter_lines():
+                if '"waiting"' in line:
+                    break
+        boss = as_person("boss")
+        [request] = (await client.get("/inbox", headers=boss)).json()["requests"]
+        given = {"answer": "allow", "seen": request["seen"]}
+        await client.post(f"/inbox/{request['pending']}", json=given, headers=boss)
+        assert [line async for line in _rest(client)]
+
+    assert REFUNDS == [("o1", 500, "none")]
 
 
 async def _rest(client: httpx2.AsyncClient) -> AsyncGenerator[str]:

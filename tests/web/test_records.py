@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,16 @@ import httpx2
 import pytest
 
 from cli_harness import Handrail, made
-from handrail import Allow
-from handrail.messages import Prompt
+from handrail import READ, Allow, Call, tool
+from handrail.agent import Agent
+from handrail.approvals import defer
+from handrail.messages import Prompt, Reply, Request, StreamItem
 from handrail.runs import RunStore, open_runs
+from handrail.runs.record import RunRecord
+from handrail.runs.statuses import CANCELLED
+from handrail.web import ChatApp
 from handrail.web.conversations import ConversationBusy, Conversations
-from web.chats import as_person, client_of, post_chat, text_of
+from web.chats import ORIGIN, as_person, client_of, identify, post_chat, text_of
 from web.paying_program import make_app
 
 PROGRAM = Path(__file__).parent / "paying_program.py"
@@ -205,6 +210,47 @@ def test_commands_stop_and_remove_the_runs_of_chats(
         ("prune", 0, ""),
     ]
     assert results == ["unknown", "cancelled"]
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_a_cancelled_run_asks_no_one_what_it_would_do_next(
+    database: str, *, is_cancelled: bool
+) -> None:
+    began, go = anyio.Event(), anyio.Event()
+
+    @tool(effect=READ)
+    async def look() -> str:
+        """Look."""
+        began.set()
+        await go.wait()
+        return "seen"
+
+    @tool(needs_approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def model(request: Request) -> AsyncIterator[StreamItem]:
+        turn = sum(isinstance(one, Reply) for one in request.messages)
+        yield Reply((Call(("look", "pay")[turn], {}, f"c{turn}"),))
+
+    agent = Agent(model, [look, pay], approvals=defer)
+    app, store = ChatApp(agent, identify, origins=[ORIGIN], database=database), open_runs(database)
+    async with client_of(app) as client:
+        body = {"text": "Go.", "conversation": "k"}
+        async with client.stream("POST", "/chat", json=body) as response:
+            await began.wait()
+            if is_cancelled:
+                [run] = [one.run for one in store.runs()]
+                RunRecord(store, run).set_status(**CANCELLED._asdict())
+            go.set()
+            async for line in response.aiter_lines():
+                if "waiting" in line or "event: end" in line:
+                    break
+        asked = [one.pending.call.name for one in store.requests()]
+        status = [one.status for one in store.runs()]
+
+    assert (asked, status) == (([], ["cancelled"]) if is_cancelled else (["pay"], ["waiting"]))
 
 
 async def test_old_runs_of_chats_are_pruned_with_their_conversations(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from handrail._definition.unknown_fields import UnknownFields
 from handrail._schema.problems import Problem, Problems
-from handrail._values.content import is_list, is_object
+from handrail._support import is_list, is_object
 from handrail._values.spec import Schema
 from handrail._values.strict_json import JsonPath, clip, format_path, format_value, has, replace_at
 

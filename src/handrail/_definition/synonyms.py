@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from handrail._values.content import is_object
+from handrail._support import is_object
 from handrail._values.strict_json import clip, format_value
 
 ReadField: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]

@@ -10,7 +10,8 @@ from functools import cache
 from typing import Any
 
 from handrail._definition.tool import AnyTool
-from handrail._values.content import EMPTY, Content, File, Image, Text, is_list
+from handrail._support import is_list
+from handrail._values.content import EMPTY, Content, File, Image, Text
 from handrail._values.effect import READ
 from handrail._values.errors import describe_error
 from handrail._values.result import FailureKind, Result, timed

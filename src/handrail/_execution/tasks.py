@@ -15,7 +15,8 @@ from handrail._execution.invoke import result_of_stop
 from handrail._execution.pipeline import Pipeline
 from handrail._execution.running import Group, RequestedCall, RunningCall, pending_result
 from handrail._execution.view import View
-from handrail._support.loop import close_generator, in_context, must_pass, spawn
+from handrail._support import close_generator
+from handrail._support.loop import in_context, must_pass, spawn
 from handrail._turn.event_feed import EventFeed
 from handrail._turn.record import Record
 from handrail._turn.turn import Turn

@@ -15,7 +15,7 @@ from types import NoneType
 from typing import Any, Literal, TypeAlias
 
 from handrail._schema.strictness import Core, fields_by_name, strip_label
-from handrail._values.content import is_object
+from handrail._support import is_object
 
 MAX_FREE_VISITS = 15_000
 """Visits allowed for any arguments: a few milliseconds."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import jiter
 
-from handrail._values.content import is_list, is_object
+from handrail._support import is_list, is_object
 from handrail._values.strict_json import JsonPath, format_path, format_value
 
 MAX_DEPTH = 64

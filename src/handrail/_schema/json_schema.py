@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import NoneType
 from typing import Any, TypeAlias
 
-from handrail._values.content import is_list, is_object
+from handrail._support import is_list, is_object
 
 JsonSchema: TypeAlias = dict[str, Any]
 

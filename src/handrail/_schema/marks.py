@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from handrail._labels.sources import DESTINATION_KEY, OWN_KEY
 from handrail._schema.json_schema import JsonSchema
-from handrail._values.content import is_list, is_object
+from handrail._support import is_list, is_object
 
 _REF = "#/$defs/"
 

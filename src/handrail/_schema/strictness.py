@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 from handrail._schema.hashed_items import guard_set
-from handrail._values.content import is_list, is_object
+from handrail._support import is_list, is_object
 
 Core: TypeAlias = dict[str, Any]
 """A schema for pydantic-core."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from handrail._schema.strictness import Core
-from handrail._values.content import is_list, is_object
+from handrail._support import is_list, is_object
 
 MAX_DEPTH = 64
 MAX_NODES = 3_000

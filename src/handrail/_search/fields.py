@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from handrail._search.namespaces import named_namespace
 from handrail._search.words import Stems, TextStems, join, joined_stems, split, whole_words
-from handrail._values.content import is_list
+from handrail._support import is_list
 from handrail._values.spec import Spec
 
 FIELDS = ("name", "namespace", "description", "arguments", "argument texts")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from handrail._search.plain import first_sentence, one_line
-from handrail._values.content import is_list, is_object
+from handrail._support import is_list, is_object
 from handrail._values.names import api_name
 from handrail._values.spec import Spec
 

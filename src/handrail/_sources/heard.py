@@ -13,7 +13,7 @@ from handrail._sources.frames import unframe
 from handrail._sources.names import spell_names
 from handrail._sources.spelling import normalize, normalize_value, spell_said
 from handrail._sources.words import find_whole
-from handrail._values.content import is_list, is_object
+from handrail._support import is_list, is_object
 from handrail._values.result import Result, read_result, write_result
 from handrail._values.saved import VERSION, Fields, load, save
 

@@ -11,7 +11,7 @@ import math
 import sys
 import threading
 import types
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import Context
 from typing import Any, TypeAlias, TypeVar
@@ -382,12 +382,6 @@ async def shield(start: Awaitable[T]) -> T:
     with anyio.CancelScope(shield=True):
         ended.append(await start)
     return ended[0]
-
-
-async def close_generator(given: AsyncIterable[Any]) -> None:
-    """Close an async generator. Leaves other iterables alone."""
-    if isinstance(given, AsyncGenerator):
-        await given.aclose()
 
 
 def must_pass(error: BaseException) -> bool:

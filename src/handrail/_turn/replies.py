@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from handrail._definition.tool import check_deps
-from handrail._support.loop import close_generator
+from handrail._support import close_generator
 from handrail._turn.turn import Turn
 from handrail._values.approval import Answer
 from handrail._values.call import Call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeAlias
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 """A value that JSON can represent."""
@@ -50,13 +50,3 @@ Content: TypeAlias = Text | Image | File
 def estimate_tokens(text: str) -> int:
     """Return about how many tokens a text costs: a quarter of its characters."""
     return -(-len(text) // _CHARACTERS_PER_TOKEN)
-
-
-def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Return whether a value is what JSON calls an object."""
-    return isinstance(value, dict)
-
-
-def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Return whether a value is what JSON calls an array."""
-    return isinstance(value, list)

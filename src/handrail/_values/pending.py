@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from handrail._support import is_object
 from handrail._values.access import Access, find_effect
 from handrail._values.call import Call
-from handrail._values.content import is_object
 from handrail._values.decision import (
     ANYONE,
     Approvers,

@@ -8,17 +8,8 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never, final
 
-from handrail._values.content import (
-    EMPTY,
-    Content,
-    File,
-    Image,
-    Json,
-    Text,
-    estimate_tokens,
-    is_list,
-    is_object,
-)
+from handrail._support import is_list, is_object
+from handrail._values.content import EMPTY, Content, File, Image, Json, Text, estimate_tokens
 from handrail._values.pending import Pending, read_pending, write_pending
 from handrail._values.saved import VERSION, Fields, load, save
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from handrail._values.content import is_list, is_object
+from handrail._support import is_list, is_object
 from handrail._values.strict_json import format_value
 
 VERSION = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from handrail._support import is_object
 from handrail._values.approval import Answer, Edit
-from handrail._values.content import is_object
 from handrail._values.decision import Allow, Deny
 from handrail._values.result import Result
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from handrail._values.content import is_list, is_object
+from handrail._support import is_list, is_object
 
 MAX_SHOWN_CHARS = 80
 

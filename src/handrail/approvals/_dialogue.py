@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from handrail import Allow, Deny, HandrailError, Result
 from handrail.approvals._display import Look, RenderedLine, Screen, inline, inline_json, wrap_line
-from handrail.approvals._editing import edit_text, find_editor, is_object
+from handrail.approvals._editing import edit_text, find_editor, is_json_object
 from handrail.approvals._form import ask_values, read_form
 from handrail.approvals._keys import (
     WAIT,
@@ -248,9 +248,9 @@ class Dialogue:
         if editor := find_editor():
             return self._read_edited(args, edit_text(editor, args))
         self._show("current arguments:")
-        self._show(MARGIN + (inline_json(args) if is_object(args) else inline(args)))
+        self._show(MARGIN + (inline_json(args) if is_json_object(args) else inline(args)))
         while text := self._ask_text("new arguments as JSON, on one line (Enter to go back): "):
-            if is_object(text):
+            if is_json_object(text):
                 return Edit(text)
             self._show(_NO_OBJECT, "warning")
         return None
@@ -259,9 +259,9 @@ class Dialogue:
         """Return the person's text from the editor, or None if nothing changed."""
         if text is None:
             self._show("The editor failed. Nothing was changed.", "warning")
-        elif not is_object(text):
+        elif not is_json_object(text):
             self._show(_NO_OBJECT, "warning")
-        elif is_object(args) and json.loads(text) == json.loads(args):
+        elif is_json_object(args) and json.loads(text) == json.loads(args):
             self._show("Nothing was changed.")
         else:
             return Edit(text)

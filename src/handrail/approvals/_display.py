@@ -66,6 +66,11 @@ class Printable:
     condensed: bool = False
     """Whether long whitespace runs are replaced with a count."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is whole, and nothing in it is invisible or looks like another letter."""
+        return not (self.hidden or self.mixed or self.too_long)
+
 
 @dataclass(frozen=True, slots=True)
 class RenderedLine:
@@ -215,8 +220,6 @@ def _breaks_at(line: str, width: int) -> int:
 
 def _last_break(line: str, end: int) -> int:
     """Return the end of a row with at most ``end`` characters: after its last space."""
-    if line[end] == " ":
-        return end
     blank = line.rfind(" ", 0, end)
     return blank + 1 if blank > 0 and line[:blank].strip(_MARGINS) else end
 

@@ -42,7 +42,7 @@ def _format(args: str) -> str:
         return args
 
 
-def is_object(text: str) -> bool:
+def is_json_object(text: str) -> bool:
     """Return whether a text is a JSON object."""
     try:
         return isinstance(json.loads(text), dict)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from handrail import Context, Failure, Json, Spec, Tool
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail.approvals._display import Look, inline
 from handrail.permissions import Edit, Pending
 
@@ -213,7 +213,7 @@ def _read_field(name: str, field: Any, required: Any) -> FormField:
 
 def _list_choices(field: Any) -> tuple[tuple[str, str], ...]:
     """Return a choice's values, however the protocol writes them."""
-    if not is_table(field):
+    if not is_object(field):
         return ()
     titled: Any = field.get("oneOf") or field.get("anyOf")
     if is_list(titled):

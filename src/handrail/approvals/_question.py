@@ -68,7 +68,7 @@ def render_question(
     said = [
         replace(one, text=INDENT + one.text) for one in note_lines(request.hidden, request.mixed)
     ]
-    why = wrap_rows([*said, why_line(pending)], width)
+    why = wrap_rows([*said, why_line(pending, read_args(pending).get("command"))], width)
     named = wrap_rows(source_lines(pending), width)
     named = [RenderedLine(""), *named] if named else []
     title = wrap_rows(title_lines(pending, grade, width=width, undo=undo), width)

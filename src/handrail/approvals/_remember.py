@@ -107,7 +107,7 @@ def find_offers(
         return MappingProxyType({})
     offers: dict[Scope, list[Proposal]] = {}
     for proposal in remember.propose(pending):
-        if _is_plain(proposal.rule) and _is_plain(proposal.file):
+        if make_printable(proposal.rule).is_plain and make_printable(proposal.file).is_plain:
             offers.setdefault(proposal.scope, []).append(proposal)
     return MappingProxyType(offers)
 
@@ -121,11 +121,6 @@ def explain_no_offer(remember: Remembers | None, pending: Pending, prompt: Rende
 
 def _is_incomplete(prompt: RenderedRequest) -> bool:
     return bool(prompt.cut or prompt.condensed or prompt.hidden or prompt.mixed)
-
-
-def _is_plain(text: str) -> bool:
-    shown = make_printable(text)
-    return not (shown.hidden or shown.mixed or shown.too_long)
 
 
 QUIET_SECONDS = 0.5

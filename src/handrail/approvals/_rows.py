@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 
+from handrail import READ
 from handrail.approvals._display import (
     Look,
     RenderedLine,
@@ -71,6 +72,12 @@ def describe_grade(pending: Pending, grade: Grade, *, undo: str = "") -> str:
     """Return how grave a call is, in a few words: what the terminal shows beside the title."""
     if pending.kind == "form":
         return TAGS[grade]
+    if (
+        grade is Grade.UNKNOWN
+        and not pending.parts
+        and {access.verb for access in pending.accesses} == {READ}
+    ):
+        return "reads only"
     tag = TAGS[grade] or _describe_change(pending, undo if grade is Grade.CHANGE else "")
     return tag or name_grade(grade, is_command=bool(pending.parts))
 
@@ -218,12 +225,18 @@ def command_lines(command: str, pending: Pending, grade: Grade) -> Iterator[Rend
         start += len(line) + 1
 
 
-def why_line(pending: Pending) -> RenderedLine:
-    """Return the policy's question, and the rule asking it."""
+def why_line(pending: Pending, command: object = None) -> RenderedLine:
+    """Return the policy's question, and the rule asking it, without the command shown above it."""
     question = split_question(pending.question, pending.sources)
+    if isinstance(command, str):
+        question = question.replace(f"? `{command}`", "?", 1)
+    if question.endswith(")") and question.count("? (") == 1:
+        question = f"{question[:-1]}.".replace("? (", "? Reason: ")
     if pending.origin is None:
         return render_line(f"{INDENT}{{}}", question, look="muted")
-    return render_line(f"{INDENT}{{}} Asked by {{}}.", question, str(pending.origin), look="muted")
+    stop = "" if question.endswith((".", "?", "!")) else "."
+    asked = f"{INDENT}{{}}{stop} Asked by {{}}."
+    return render_line(asked, question, str(pending.origin), look="muted")
 
 
 def source_lines(pending: Pending) -> list[RenderedLine]:

@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
     raise name_extra(error, __name__, "credentials") from error
 
 from handrail import HandrailError, Refused, ToolFailed, Transient
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail.credentials.logins import make_client, receive
 from handrail.net import Guard
 
@@ -86,7 +86,7 @@ def _read(response: httpx2.Response) -> Tokens:
         answer: Any = json.loads(response.content)
     except ValueError:
         answer = None
-    access = answer.get("access_token") if is_table(answer) else None
+    access = answer.get("access_token") if is_object(answer) else None
     if not isinstance(access, str) or not access or not access.isascii():
         raise TokenRefused(f"{host} sent an answer without a token")
     if str(answer.get("token_type", "bearer")).lower() not in {"bearer", "n_a"}:

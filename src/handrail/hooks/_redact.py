@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 from handrail import Call, CheckedCall, Failure, File, Hook, Image, Result, Text
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 
 _Part: TypeAlias = Text | Image | File
 
@@ -80,7 +80,7 @@ class _Redactor:
             return self.clean(value)
         if is_list(value):
             return [self._value(item) for item in value]
-        if is_table(value):
+        if is_object(value):
             return {self.clean(key): self._value(field) for key, field in value.items()}
         text = _written(value)
         return value if self.clean(text) == text else self._mark

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from handrail import HandrailError
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail._support.private_files import read_private_file
 
 
@@ -23,7 +23,7 @@ def read_private_table(file: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise HandrailError(f"{file} cannot be read: {error}. Remove it.") from None
-    if others_can_write or not is_table(table):
+    if others_can_write or not is_object(table):
         raise HandrailError(
             f"{file} is not used: other users can write it, or it is damaged. Remove it."
         )

@@ -13,9 +13,10 @@ from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
 from math import isfinite
 from time import time
-from typing import Any, NamedTuple, TypeGuard, cast
+from typing import Any, NamedTuple, cast
 
 from handrail import HandrailError
+from handrail._support import is_list
 from handrail.messages import ModelError
 from handrail.models._kinds import kind_of
 from handrail.providers import PROVIDERS
@@ -250,11 +251,7 @@ def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 def _details(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return an error's details as Google writes them."""
     details = body.get("details")
-    return [one for one in details if isinstance(one, Mapping)] if _is_list(details) else []
-
-
-def _is_list(value: object) -> TypeGuard[list[Any]]:
-    return isinstance(value, list)
+    return [one for one in details if isinstance(one, Mapping)] if is_list(details) else []
 
 
 def _message(error: Any, body: Mapping[str, Any]) -> str:

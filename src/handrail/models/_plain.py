@@ -7,9 +7,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 from handrail import Image, Result, messages
+from handrail._support import is_list, is_object
 from handrail.messages import Message, Prompt, Request, RequiredTool, ToolResults
 
 _TYPE = "$type"
@@ -76,22 +77,14 @@ def to_plain(value: Any) -> Any:
 
 def from_plain(plain: Any) -> Any:
     """Return the value converted by ``to_plain``. Arrays become tuples."""
-    if _is_list(plain):
+    if is_list(plain):
         return tuple(map(from_plain, plain))
-    if not _is_object(plain):
+    if not is_object(plain):
         return plain
     if _BYTES in plain:
         return base64.b64decode(plain[_BYTES])
     given = {key: from_plain(item) for key, item in plain.items()}
     return _TYPES[given.pop(_TYPE)](**given) if _TYPE in given else given
-
-
-def _is_object(plain: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(plain, dict)
-
-
-def _is_list(plain: object) -> TypeGuard[list[Any]]:
-    return isinstance(plain, list)
 
 
 def digest(plain: Any) -> str:
@@ -102,11 +95,11 @@ def digest(plain: Any) -> str:
 
 def first_difference(old: Any, new: Any, path: str = "") -> str:
     """Return where two values first differ, and what they have there."""
-    if _is_object(old) and _is_object(new):
+    if is_object(old) and is_object(new):
         key = next(key for key in [*old, *new] if old.get(key) != new.get(key))
         below = f"{path}.{key}" if path else key
         return first_difference(old.get(key), new.get(key), below)
-    if _is_list(old) and _is_list(new):
+    if is_list(old) and is_list(new):
         for at, (one, other) in enumerate(zip(old, new, strict=False)):
             if one != other:
                 return first_difference(one, other, f"{path}[{at}]")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from handrail import HandrailError, Text
+from handrail._support import stream_items
 from handrail.messages import (
     Delta,
     Model,
@@ -21,7 +22,7 @@ from handrail.messages import (
     model_names,
 )
 from handrail.models._plain import digest, first_difference, from_plain, plain_request, to_plain
-from handrail.models._resilience import ModelOfModels, ask
+from handrail.models._resilience import ModelOfModels
 
 _VERSION = 1
 _Plain: TypeAlias = dict[str, Any]
@@ -51,7 +52,7 @@ def recorded(path: str | os.PathLike[str], model: Model | None = None) -> Model:
         if reply is not None:
             items = _replay(reply)
         elif model is not None:
-            items = _record(tape, plain, ask(model, request))
+            items = _record(tape, plain, stream_items(model(request)))
         else:
             raise ModelError(
                 f"There is no recorded reply for this request in {tape.path}: "

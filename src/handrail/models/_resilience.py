@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 import anyio
 
 from handrail import Call
+from handrail._support import stream_items
 from handrail.messages import (
     NO_USAGE,
     Model,
@@ -156,7 +157,7 @@ class _Attempts:
             yield Restart(error.reason)
         calls: list[Call] = []
         try:
-            async with aclosing(ask(model, request)) as items:
+            async with aclosing(stream_items(model(request))) as items:
                 async for item in items:
                     if isinstance(item, Reply):
                         for call in calls:
@@ -170,20 +171,6 @@ class _Attempts:
         except ModelError as failed:
             self.error = failed
             self.used += failed.usage
-
-
-async def ask(model: Model, request: Request) -> AsyncGenerator[StreamItem]:
-    """Yield a model's stream items, or its reply. Closes the stream at the end."""
-    answer = model(request)
-    if not isinstance(answer, AsyncIterator):
-        yield await answer
-        return
-    try:
-        async for item in answer:
-            yield item
-    finally:
-        if isinstance(answer, AsyncGenerator):
-            await answer.aclose()
 
 
 def _add_usage(reply: Reply, used: Usage) -> Reply:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import unquote
 
 from handrail import DefinitionError
+from handrail._support import is_list
 
 Node: TypeAlias = Mapping[str, Any]
 """An object in the document. Its values have too many types to be worth naming."""
@@ -25,11 +26,6 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 def is_node(value: object) -> TypeGuard[Node]:
     """Return whether a value is an object in the document."""
     return isinstance(value, Mapping)
-
-
-def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Return whether a value is a list in the document."""
-    return isinstance(value, list)
 
 
 def get_node(node: Node, key: str) -> Node:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from handrail._support import is_list
 from handrail._support.visible import spell_out
-from handrail.openapi._document import Document, Node, get_list, get_node, is_list, is_node
+from handrail.openapi._document import Document, Node, get_list, get_node, is_node
 
 _KEPT = tuple(
     "const format pattern minLength maxLength minimum maximum exclusiveMinimum exclusiveMaximum "

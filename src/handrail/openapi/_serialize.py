@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from handrail import ToolFailed
-from handrail.openapi._document import Document, is_list, is_node
+from handrail._support import is_list
+from handrail.openapi._document import Document, is_node
 from handrail.openapi._operations import Parameter
 from handrail.openapi._schemas import merge
 

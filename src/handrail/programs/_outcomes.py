@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from handrail import Call, File, Image, Result
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail.programs._stubs import Function
 
 _KINDS = {
@@ -66,7 +66,7 @@ def _refuse_constant(constant: str) -> None:
 def _is_deeper(value: Any, most: int) -> bool:
     level: list[Any] = [value]
     for _ in range(most):
-        inner: list[Any] = [list(one.values()) if is_table(one) else one for one in level]
+        inner: list[Any] = [list(one.values()) if is_object(one) else one for one in level]
         level = [one for parts in inner for one in parts if isinstance(one, list | dict)]
     return bool(level)
 

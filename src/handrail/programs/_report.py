@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from handrail import File, Image, Result, Text
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail.programs._outcomes import RanCall, list_calls, make_ref
 
 DESCRIPTION = """\
@@ -109,7 +109,7 @@ def _find_refs(value: Any) -> Iterator[str]:
     todo: list[Any] = [value]
     while todo:
         one = todo.pop()
-        if is_table(one):
+        if is_object(one):
             if isinstance(one.get("ref"), str):
                 yield str(one["ref"])
             todo += reversed(one.values())

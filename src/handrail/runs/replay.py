@@ -7,11 +7,23 @@ its recorded answer goes. The result lists the differences.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias, cast
 
-from handrail import Allow, Approvals, Call, Deny, Executor, Hook, Json, Result, Toolset
+from handrail import (
+    Allow,
+    Approvals,
+    Call,
+    Deny,
+    Executor,
+    Exposure,
+    Hook,
+    Json,
+    Result,
+    Tool,
+    Toolset,
+)
 from handrail.agent import RunState
 from handrail.events import Decided, Event
 from handrail.messages import Reply, ToolResults
@@ -19,8 +31,8 @@ from handrail.permissions import Answer, CheckedCall, Decision, Edit, Pending, P
 from handrail.runs.history import read_key
 from handrail.runs.lines import LineFields
 
-_Key: TypeAlias = tuple[int, str]
-"""A call: its turn's number, and its id."""
+_Key: TypeAlias = tuple[str, str]
+"""A call: its turn's number, with the place inside another call if it is there; and its id."""
 _NO_ANSWER = "Not run: the recorded run has no answer to this approval request."
 
 
@@ -30,6 +42,7 @@ class ReplayDifference:
 
     turn: int
     call_id: str
+    """The call's id. For a call inside another one, such as a program's, also the place."""
     tool: str
     what: Literal["decision", "run", "result"]
     """The policy decides otherwise; the tool runs or not; or the result differs."""
@@ -78,29 +91,37 @@ async def replay_run(  # noqa: PLR0913  each is an option with a default
         deps: Objects that the policy reads, as the run had them.
     """
     given: dict[str, Any] = {"principal": principal, "metadata": metadata or {}, "deps": deps}
-    turns = list(_list_turns(state))
-    then = _read_notes(lines)
+    told, turns = list(lines), list(_list_turns(state))
     recorded = {
-        (number, result.call_id): result for number, _, results in turns for result in results
+        (str(number), result.call_id): result for number, _, results in turns for result in results
     }
-    stage = _Stage(recorded, then)
-    executor = Executor(
-        tools,
-        policy=policy,
-        approvals=Approvals(approver=stage.approve),
-        hooks=[Hook(around=stage.around)],
-    )
+    stage = _Stage(recorded, _read_notes(told))
+    options: dict[str, Any] = {
+        "policy": policy,
+        "approvals": Approvals(approver=stage.approve),
+        "hooks": [Hook(around=stage.around)],
+    }
+    outside, inside = Executor(tools, **options), Executor(tools.map(_show), **options)
+    numbers = [number for number, _, _ in turns]
+    groups = [(outside, str(number), calls) for number, calls, _ in turns]
+    groups += [(inside, place, calls) for place, calls in _list_inside(told, tools, numbers)]
+    groups.sort(key=lambda group: int(group[1].partition("/")[0]))
     differences: list[ReplayDifference] = []
-    async with executor:
-        for number, calls, _ in turns:
-            turn = executor.turn(str(number), run=state.run_id or "replay", **given)
+    async with outside, inside:
+        for executor, place, calls in groups:
+            turn = executor.turn(place, run=state.run_id or "replay", **given)
             async with turn.events() as feed:
                 turn.add(*calls)
                 results = await turn.results()
-            stage.note(number, [event async for event in feed])
+            stage.note(place, [event async for event in feed])
             for call, result in zip(calls, results, strict=True):
-                differences += stage.compare(number, call, result)
-    return Replay(len(turns), sum(len(calls) for _, calls, _ in turns), tuple(differences))
+                differences += stage.compare(place, call, result)
+    return Replay(len(turns), sum(len(calls) for *_, calls in groups), tuple(differences))
+
+
+def _show(tool: Tool[..., Any]) -> Tool[..., Any]:
+    """Return a tool that programs can call, also if a model cannot."""
+    return replace(tool, spec=replace(tool.spec, exposure=Exposure.DIRECT))
 
 
 class _Stage:
@@ -113,31 +134,32 @@ class _Stage:
 
     async def approve(self, pending: Pending) -> Answer:
         """Return the recorded answer."""
-        notes = self._then.get((int(pending.turn_id), pending.call.id))
+        notes = self._then.get((pending.turn_id, pending.call.id))
         if notes is None:  # a turn before a fork: only its result is recorded
             return Allow()
         return Deny(_NO_ANSWER) if notes.answer is None else notes.answer
 
     async def around(self, call: CheckedCall, _run: object) -> Result:
         """Return the recorded result; no tool runs."""
-        key = (int(call.turn.id), call.id)
+        key = (call.turn.id, call.id)
         self._now.setdefault(key, _CallNotes()).started = True
         return self._recorded.get(key) or Result(call.id, "")
 
-    def note(self, number: int, events: Iterable[Event]) -> None:
+    def note(self, place: str, events: Iterable[Event]) -> None:
         """Note the first decision about each call in a turn."""
         for event in events:
             if isinstance(event, Decided):
-                notes = self._now.setdefault((number, event.call_id), _CallNotes())
+                notes = self._now.setdefault((place, event.call_id), _CallNotes())
                 notes.decision = notes.decision or _decision(event.decision)
 
-    def compare(self, number: int, call: Call, result: Result) -> Iterator[ReplayDifference]:
+    def compare(self, place: str, call: Call, result: Result) -> Iterator[ReplayDifference]:
         """Yield how a call differs from the recorded one."""
-        key = (number, call.id)
+        key = (place, call.id)
         now = self._now.get(key, _CallNotes())
         then = self._then.get(key, now)
         before = self._recorded.get(key)
-        about = (number, call.id, call.name)
+        number, _, inner = place.partition("/")
+        about = (int(number), f"{inner}/{call.id}" if inner else call.id, call.name)
         if then.decision != now.decision:
             yield ReplayDifference(
                 *about, "decision", then.decision or "none", now.decision or "none"
@@ -166,14 +188,38 @@ def _read_notes(lines: Iterable[LineFields]) -> dict[_Key, _CallNotes]:
     """Return what the journal says about each call."""
     found: dict[_Key, _CallNotes] = {}
     for line in lines:
-        turn, inner, call_id = read_key(line)
-        if inner or not call_id:  # a sub-agent's call, or none
+        key = _find_key(line)
+        if not key[1]:
             continue
-        notes = found.get((turn, call_id))
+        notes = found.get(key)
         if notes is None or (notes.ended and line["event"] == "requested"):
-            notes = found[turn, call_id] = _CallNotes()
+            notes = found[key] = _CallNotes()
         _follow(notes, line)
     return found
+
+
+def _find_key(line: LineFields) -> _Key:
+    turn, inner, call_id = read_key(line)
+    return f"{turn}/{inner}" if inner else str(turn), call_id
+
+
+def _list_inside(
+    lines: Iterable[LineFields], tools: Toolset, numbers: Sequence[int]
+) -> Iterator[tuple[str, list[Call]]]:
+    """Yield the turns that tools made in these turns, such as programs: places and calls.
+
+    Sub-agents have tools and rules of their own, and turns with numbers.
+    """
+    found: dict[str, dict[str, Call]] = {}
+    for line in lines:
+        (place, call_id), name = _find_key(line), str(line.get("tool", ""))
+        number, *path = place.split("/")
+        is_inner = path and all(one.startswith(".") for one in path[1::2])
+        if is_inner and line["event"] == "requested" and int(number) in numbers and name in tools:
+            args: Any = line.get("args")
+            found.setdefault(place, {})[call_id] = Call(name, args, id=call_id)
+    for place, calls in found.items():
+        yield place, list(calls.values())
 
 
 def _follow(notes: _CallNotes, line: LineFields) -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 import anyio
 
 from handrail import Call
+from handrail._support import stream_items
 from handrail.agent import Spender
 from handrail.messages import (
     NO_USAGE,
@@ -106,7 +107,7 @@ class Guarded:
     ) -> AsyncGenerator[StreamItem]:
         received, known, is_settled = Received(), NO_USAGE, False
         try:
-            async with aclosing(_items(model, request)) as items:
+            async with aclosing(stream_items(model(request))) as items:
                 async for item in items:
                     received.see(item)
                     if isinstance(item, Reply):  # its calls can ask models, too, before this ends
@@ -172,17 +173,3 @@ def _was_denied(request: Request, name: str) -> bool:
         return False
     ids = {call.id for call in reply.calls if call.name == name}
     return any(one.call_id in ids and one.failure is not None for one in results.results)
-
-
-async def _items(model: Model, request: Request) -> AsyncGenerator[StreamItem]:
-    """Yield a model's items. Without a stream, there is one."""
-    answer = model(request)
-    if not isinstance(answer, AsyncIterator):
-        yield await answer
-        return
-    try:
-        async for item in answer:
-            yield item
-    finally:
-        if isinstance(answer, AsyncGenerator):
-            await answer.aclose()

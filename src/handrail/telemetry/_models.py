@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 
 from handrail import Call, Image, Text
+from handrail._support import close_generator
 from handrail.messages import (
     Message,
     Model,
@@ -140,7 +141,7 @@ class TracedModel:
                     chat.note(item)
                     yield item
             finally:
-                await _close(items)
+                await close_generator(items)
 
     @contextmanager
     def _chat(self, request: Request, *, stream: bool) -> Generator[_Chat]:
@@ -231,8 +232,3 @@ def describe_error(error: BaseException) -> str:
         return error.kind
     cancelled = isinstance(error, GeneratorExit | anyio.get_cancelled_exc_class())
     return "cancelled" if cancelled else type(error).__qualname__
-
-
-async def _close(items: Any) -> None:
-    if isinstance(items, AsyncGenerator):
-        await items.aclose()

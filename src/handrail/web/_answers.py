@@ -17,6 +17,7 @@ from handrail import Result
 from handrail.approvals import Proposal, Remembers, read_form
 from handrail.permissions import Answer, Edit, Pending
 from handrail.runs import AnswerOutcome, Claimant, RunStore, request_digest
+from handrail.runs.lines import make_diff
 from handrail.web._guard import bad
 from handrail.web._protocols.asked import WebAnswer
 from handrail.web._visitor import Visitor
@@ -145,6 +146,7 @@ def describe_request(pending: Pending) -> dict[str, Any]:
         "kind": pending.kind,
         "tool": pending.call.name,
         "args": _read_args(str(pending.call.args)),
+        "changes": make_diff(pending.changes),
         "headline": pending.headline,
         "principal": pending.principal,
         "grade": pending.grade.name.lower(),

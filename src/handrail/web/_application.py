@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from http import HTTPStatus
 from typing import Any
 
@@ -24,7 +23,7 @@ from handrail.runs import RunStore
 from handrail.runs.durable import DurableRuns
 from handrail.web._answers import Inbox, describe_request, describe_waiting
 from handrail.web._files import Files, check_room, find_file
-from handrail.web._guard import Refusal, RequestGuard, bad, read_json
+from handrail.web._guard import Refusal, RequestGuard, Slots, bad, read_json
 from handrail.web._health import Health
 from handrail.web._process import ProcessChats
 from handrail.web._protocols.asked import ChatRequest, read_answer, read_chat
@@ -107,7 +106,7 @@ class ChatApp:
         self._details = details
         self._wait = wait
         self._max_stored = max_stored_bytes
-        self._streams = Counter[str]()
+        self._streams = Slots(each=MAX_STREAMS_EACH, total=MAX_STREAMS, what="open streams")
         self._router = Router(
             self._routes(RequestGuard(identify, origins, self._prepare), max_stored_bytes)
         )
@@ -184,12 +183,14 @@ class ChatApp:
         encoder: Encoder,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        self._check_streams(visitor)
-        if asked.answers:
-            head, place = await self._use_answers(visitor, asked)
-        else:
-            head, place = await self._begin(visitor, asked), Place()
-        return EventResponse(self._stream(visitor, head, encoder, place), headers or {})
+        with ExitStack() as held:
+            held.enter_context(self._streams.take(visitor.principal))
+            if asked.answers:
+                head, place = await self._use_answers(visitor, asked)
+            else:
+                head, place = await self._begin(visitor, asked), Place()
+            texts = self._stream(visitor, head, encoder, place)
+            return EventResponse(texts, headers or {}, held.pop_all())
 
     async def _begin(self, visitor: Visitor, asked: ChatRequest) -> ConversationHead:
         """Add a message to its conversation, and start a run."""
@@ -201,20 +202,23 @@ class ChatApp:
             )
         except ValueError as error:
             raise bad(str(error)) from None
-        head = await self._claim(head, prompt)
+        head = await self._claim(head, visitor, prompt)
         messages: tuple[Any, ...] = (prompt,)
         if head.entries > 1:
             messages = (await self._conversations.get(head.principal, head.id)).messages
         await self._serving.start(head, visitor, messages)
         return head
 
-    async def _claim(self, head: ConversationHead, prompt: Prompt) -> ConversationHead:
+    async def _claim(
+        self, head: ConversationHead, visitor: Visitor, prompt: Prompt
+    ) -> ConversationHead:
         """Claim a conversation for a new run, after the one before if it may wait."""
         until = anyio.current_time() + self._wait
         while True:
             try:
                 head = await self._serving.settle(head)
-                return await self._conversations.claim(head, uuid.uuid4().hex, prompt)
+                run, about = uuid.uuid4().hex, visitor.metadata
+                return await self._conversations.claim(head, run, prompt, metadata=about)
             except ConversationBusy:
                 if anyio.current_time() >= until:
                     raise
@@ -247,42 +251,32 @@ class ChatApp:
 
     # streams
 
-    def _check_streams(self, visitor: Visitor) -> None:
-        if self._streams[visitor.principal] >= MAX_STREAMS_EACH:
-            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "You have too many open streams.")
-        if self._streams.total() >= MAX_STREAMS:
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "There are too many streams.")
-
     async def _stream(
         self, visitor: Visitor, head: ConversationHead, encoder: Encoder, place: Place
     ) -> AsyncGenerator[str]:
         """Yield a stream's text."""
-        self._streams[visitor.principal] += 1
         shown = set[str]()
-        try:
-            yield encoder.begin(head.id, head.run, place.calls)
-            async with aclosing(self._serving.watch(head, place.after)) as batches:
-                async for batch in batches:
-                    text, ended = "", False
-                    for event in batch:
-                        waits = event.kind == "status" and event.data["status"] == "waiting"
-                        open_ = await self._find_open(head.run, event, shown) if waits else ()
-                        if waits and not open_:
-                            continue  # answered since, or shown
-                        for one in open_:
-                            text += encoder.encode(
-                                WireEvent("approval", describe_waiting(one, visitor))
-                            )
-                        text += encoder.encode(event)
-                        ended = event.kind == "end" or (waits and not encoder.stays)
-                        if ended:
-                            break
-                    if text:
-                        yield text
+        yield encoder.begin(head.id, head.run, place.calls)
+        async with aclosing(self._serving.watch(head, place.after)) as batches:
+            async for batch in batches:
+                text, ended = "", False
+                for event in batch:
+                    waits = event.kind == "status" and event.data["status"] == "waiting"
+                    open_ = await self._find_open(head.run, event, shown) if waits else ()
+                    if waits and not open_:
+                        continue  # answered since, or shown
+                    for one in open_:
+                        text += encoder.encode(
+                            WireEvent("approval", describe_waiting(one, visitor))
+                        )
+                    text += encoder.encode(event)
+                    ended = event.kind == "end" or (waits and not encoder.stays)
                     if ended:
-                        return
-        finally:
-            self._streams -= Counter([visitor.principal])  # leaves out who has none
+                        break
+                if text:
+                    yield text
+                if ended:
+                    return
 
     async def _find_open(self, run: str, event: WireEvent, shown: set[str]) -> tuple[Pending, ...]:
         """Return what a waiting run asks. A reminder, without an id, is of what was not shown."""
@@ -294,26 +288,30 @@ class ChatApp:
 
     async def _watch(self, request: Request, visitor: Visitor) -> Response:
         """Stream a conversation's latest run, behind the last event the client has."""
-        self._check_streams(visitor)
-        head = await self._find(request, visitor)
-        if not head.run:
-            raise LookupError(head.id)
-        place = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        prefix = prefix_of(head)
-        after = place.removeprefix(prefix) if place.startswith(prefix) else ""
-        if not _PLACE.fullmatch(after):
-            raise bad("Last-Event-ID is not an id of this stream.")
-        return EventResponse(self._stream(visitor, head, OwnEvents(), Place(after)), {})
+        with ExitStack() as held:
+            held.enter_context(self._streams.take(visitor.principal))
+            head = await self._find(request, visitor)
+            if not head.run:
+                raise LookupError(head.id)
+            place = request.headers.get("last-event-id") or request.query_params.get("after", "")
+            prefix = prefix_of(head)
+            after = place.removeprefix(prefix) if place.startswith(prefix) else ""
+            if not _PLACE.fullmatch(after):
+                raise bad("Last-Event-ID is not an id of this stream.")
+            texts = self._stream(visitor, head, OwnEvents(), Place(after))
+            return EventResponse(texts, {}, held.pop_all())
 
     async def _resume_ui_messages(self, request: Request, visitor: Visitor) -> Response:
         """Replay the run under way from its beginning, as the AI SDK expects."""
         from handrail.web._protocols.ui_messages import HEADERS, UiChunks
 
-        self._check_streams(visitor)
-        head = await self._find(request, visitor)
-        if not head.lease:
-            return Response(status_code=HTTPStatus.NO_CONTENT)
-        return EventResponse(self._stream(visitor, head, UiChunks(), Place()), HEADERS)
+        with ExitStack() as held:
+            held.enter_context(self._streams.take(visitor.principal))
+            head = await self._find(request, visitor)
+            if not head.lease:
+                return Response(status_code=HTTPStatus.NO_CONTENT)
+            texts = self._stream(visitor, head, UiChunks(), Place())
+            return EventResponse(texts, HEADERS, held.pop_all())
 
     # conversations
 

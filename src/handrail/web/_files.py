@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from handrail import File, Image
 from handrail.messages import Content
 from handrail.runs import RunStore
-from handrail.web._guard import Refusal, read_bytes
+from handrail.web._guard import Refusal, Slots, read_bytes
 from handrail.web._visitor import Visitor
 
 KINDS = frozenset(
@@ -32,6 +32,10 @@ KINDS = frozenset(
 )
 """Media types of files, without those that can contain scripts."""
 MAX_BYTES = 10 * 1024 * 1024
+MAX_ARRIVING = 40
+"""How many files arrive at once. Each is in memory until it is stored."""
+MAX_ARRIVING_EACH = 10
+"""How many of them from one principal."""
 _MAX_NAME = 100
 _ROOM = (
     "(SELECT COUNT(*) < :count AND COALESCE(SUM(size), 0) + :size <= :most FROM handrail_file "
@@ -82,16 +86,18 @@ class Files:
     def __init__(self, store: RunStore, most: int) -> None:
         self._store = store
         self._most = most
+        self._arriving = Slots(each=MAX_ARRIVING_EACH, total=MAX_ARRIVING, what="files on the way")
 
     async def keep(self, request: Request, visitor: Visitor) -> Response:
         """Store a file."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in KINDS:
             raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Send {', '.join(sorted(KINDS))}.")
-        data = await read_bytes(request, most=MAX_BYTES)
         name = request.query_params.get("name", "file")
-        kept = KeptFile(name if name.isprintable() else "file", kind, data)
-        id_ = await keep_file(self._store, visitor.principal, kept, most=self._most)
+        with self._arriving.take(visitor.principal):
+            data = await read_bytes(request, most=MAX_BYTES)
+            kept = KeptFile(name if name.isprintable() else "file", kind, data)
+            id_ = await keep_file(self._store, visitor.principal, kept, most=self._most)
         return JSONResponse({"id": id_}, HTTPStatus.CREATED)
 
     async def send(self, request: Request, visitor: Visitor) -> Response:

@@ -1,11 +1,14 @@
-"""The guard around every route: other sites' pages, strangers, and large bodies stay out."""
+"""The guard around every route: other sites' pages, strangers, floods and large bodies stay out."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Collection
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Generator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -21,6 +24,8 @@ from handrail.web.conversations import ConversationBusy, check_name
 _log = logging.getLogger("handrail.web")
 _READS = frozenset({"GET", "HEAD"})
 _BODY_SECONDS = 30.0
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+"""The character in JSON: PostgreSQL does not store it."""
 HEADERS = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
@@ -71,6 +76,7 @@ class RequestGuard:
                 self._check_source(request)
                 visitor = await self._find_visitor(request)
                 await self._prepare()
+                _check_names(request)
                 response = await handler(request, visitor)
             except Refusal as refusal:
                 response = _refuse(refusal.status, str(refusal))
@@ -114,6 +120,35 @@ class RequestGuard:
         return visitor
 
 
+class Slots:
+    """Bounds what costs memory as long as it lasts.
+
+    Args:
+        each: How many one principal may have at once.
+        total: How many all may have.
+        what: Their name, for refusals.
+    """
+
+    def __init__(self, *, each: int, total: int, what: str) -> None:
+        self._each = each
+        self._total = total
+        self._what = what
+        self._taken = Counter[str]()
+
+    @contextmanager
+    def take(self, principal: str) -> Generator[None]:
+        """Count one as long as the context is open. Raises Refusal."""
+        if self._taken[principal] >= self._each:
+            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, f"You have too many {self._what}.")
+        if self._taken.total() >= self._total:
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, f"There are too many {self._what}.")
+        self._taken[principal] += 1
+        try:
+            yield
+        finally:
+            self._taken -= Counter([principal])  # leaves out who has none
+
+
 async def read_json(request: Request, *, most: int) -> dict[str, Any]:
     """Return a request's JSON object. Raises Refusal."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -122,8 +157,12 @@ async def read_json(request: Request, *, most: int) -> dict[str, Any]:
     body = await read_bytes(request, most=most)
     try:
         value = json.loads(body)
+        text = json.dumps(value, ensure_ascii=False)
+        text.encode()
     except (ValueError, RecursionError):
         raise bad("The body is not JSON.") from None
+    if _NUL.search(text):
+        raise bad("Texts contain no NUL.")
     if not isinstance(value, dict):
         raise bad("The body is not a JSON object.")
     return cast("dict[str, Any]", value)
@@ -135,6 +174,13 @@ async def read_bytes(request: Request, *, most: int) -> bytes:
     if isinstance(body, HTTPStatus):
         raise Refusal(body, "The body is too large, or too slow.")
     return body
+
+
+def _check_names(request: Request) -> None:
+    """Raise LookupError for a name that no database stores."""
+    for name in request.path_params.values():
+        if "\0" in name:
+            raise LookupError(name)
 
 
 def _refuse(status: HTTPStatus, text: str) -> Response:

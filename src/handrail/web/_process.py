@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from typing import Any, cast
 
@@ -122,6 +122,8 @@ class ProcessChats:
             live.interrupt = events.interrupt
             group.start_soon(live.record.write_events, events.call_events())
             standing = await self._show(live, events)
+        if standing == WAITING and await self._find_cancelled([live.head.run]):
+            standing = CANCELLED  # just before: no one is to answer it
         return events.state, standing
 
     async def _show(self, live: LiveRun, events: EventStream[Any]) -> Standing:
@@ -247,10 +249,13 @@ class ProcessChats:
                 await self.resume(run)
         working = {one.head.run: one for one in self._lives.list_working()}
         if working:
-            for run in await to_thread.run_sync(find_cancelled, self._store, working):
+            for run in await self._find_cancelled(working):
                 working[run].is_cancelled = True
                 working[run].interrupt()
         return answered
+
+    async def _find_cancelled(self, runs: Iterable[str]) -> set[str]:
+        return await to_thread.run_sync(find_cancelled, self._store, runs)
 
     async def settle(self, head: ConversationHead) -> ConversationHead:
         """Continue an answered run; end the claim of a dead process, or of an ended run."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import unquote
 
 from handrail import FailureKind
+from handrail.agent import InnerEvent
 from handrail.events import Finished, Progressed, Requested, Yielded
 from handrail.messages import ArgsDelta, Delta, Reply, Restart
 from handrail.runs.statuses import LIVE, WAITING, Standing
@@ -49,7 +51,11 @@ def from_line(fields: Mapping[str, Any], id: str, *, details: bool) -> WireEvent
         return None if fields.get("thought") else WireEvent("text", {"text": fields["text"]}, id)
     if kind == "status":
         return read_status(str(fields.get("status", "")), str(fields.get("reason", "")), id)
-    make = None if fields.get("inner") else _LINES.get(kind)
+    inner = str(fields.get("inner") or "")
+    if inner:
+        around = unquote(inner.partition("/")[0])
+        return _inside(around, str(fields["tool"]), id) if kind == "requested" else None
+    make = _LINES.get(kind)
     found = make(fields, details) if make else None
     return None if found is None else found._replace(id=id)
 
@@ -60,6 +66,11 @@ def read_status(status: str, reason: str, id: str = "") -> WireEvent | None:  # 
         return None
     data = {"status": status, "reason": reason}
     return WireEvent("status" if status in LIVE else "end", data, id)
+
+
+def _inside(around: str, name: str, id: str = "") -> WireEvent:  # noqa: A002
+    """Return a call inside another one, as that one's progress."""
+    return WireEvent("progress", {"id": around, "message": name}, id)
 
 
 def _args(fields: Mapping[str, Any], details: bool) -> WireEvent | None:  # noqa: FBT001
@@ -110,13 +121,15 @@ _LINES = {
 }
 
 
-def from_event(event: object, *, details: bool) -> WireEvent | None:  # noqa: PLR0911
+def from_event(event: object, *, details: bool) -> WireEvent | None:  # noqa: C901, PLR0911
     """Return a streamed run's event for a page, or None."""
     match event:
         case Delta(text, thought):
             return None if thought else WireEvent("text", {"text": text})
         case ArgsDelta(call_id, name, text):
             return _args({"call_id": call_id, "tool": name, "text": text}, details)
+        case InnerEvent(call_id, Requested(call=call)):
+            return _inside(call_id, call.name)
         case Requested(call=call):
             return _call({"call_id": call.id, "tool": call.name, "args": call.args}, details)
         case Finished(result=result):

@@ -389,14 +389,14 @@ def test_text_after_calls_is_apart_and_nothing_is_painted_between_turns() -> Non
     assert file.getvalue() == before
 
 
-def test_text_is_painted_at_most_thirty_times_a_second() -> None:
+def test_text_is_painted_at_most_twenty_times_a_second() -> None:
     clock = Clock()
     watcher, file = watched(clock, live=True)
     for number in range(90):
         clock.now = 100 + number / 90
         watcher.on_run_event(Delta("x\n\n" if number % 2 else "x "))
 
-    assert 20 <= file.getvalue().count(BEGIN) <= 31
+    assert 15 <= file.getvalue().count(BEGIN) <= 21
 
 
 def test_a_terminal_that_is_gone_gives_no_line(

@@ -33,6 +33,11 @@ SCRIPTS = {
         "Both.",
     ],
     "pay": [[Call("pay", {"number": 1}, "c")], "Paid."],
+    "programs": [
+        [Call("run_program", {"code": "await pay(number=1)"}, "c1")],
+        [Call("run_program", {"code": "await glob(pattern='*')\\nawait pay(number=2)"}, "c2")],
+        "Paid both.",
+    ],
     "plan": [
         [
             Call(
@@ -62,7 +67,7 @@ SCRIPTS = {
 }
 
 
-@tool
+@tool(metadata={"program": "also"})
 async def pay(number: int) -> str:
     '''Pay.'''
     with Path("paid").open("a", encoding="utf-8") as file:
@@ -132,7 +137,9 @@ class Editor:
     ) -> RequestPermissionResponse:
         self.questions.append((tool_call, {one.option_id: one.name for one in options}))
         self.asked.set()
-        answer = self._answers.pop(0)
+        known = {"never", "cancelled", *(one.option_id for one in options)}
+        answer = next((one for one in self._answers if one in known), self._answers[0])
+        self._answers.remove(answer)
         if answer == "never":
             await anyio.sleep_forever()
         if answer == "cancelled":

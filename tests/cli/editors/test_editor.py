@@ -66,6 +66,23 @@ async def test_an_editor_shows_text_calls_questions_and_diffs(handrail: Handrail
     assert not (here / "paid").exists()
 
 
+async def test_each_call_of_a_program_is_shown_and_asked_about_below_it(handrail: Handrail) -> None:
+    here, editor = handrail.workspace, Editor("allow", "deny")
+    async with editing(handrail, editor, "--programs") as agent:
+        assert await say(agent, await begin(agent, here), "programs") == "end_turn"
+
+    shown = [(name, one["title"], one["status"]) for name, one in editor.calls().items()]
+    assert shown == [
+        ("call-1", "run_program await pay(number=1)", "completed"),
+        ("call-2", "└ pay 1", "completed"),
+        ("call-3", "run_program await glob(pattern='*') …", "failed"),
+        ("call-4", "└ List *", "completed"),
+        ("call-5", "└ pay 2", "failed"),
+    ]
+    assert [about.tool_call_id for about, _ in editor.questions] == ["call-2", "call-5"]
+    assert (here / "paid").read_text(encoding="utf-8") == "1\n"
+
+
 @pytest.mark.parametrize("how", ["left", pytest.param("closed", marks=pytest.mark.soak)])
 async def test_a_question_survives_a_restart(handrail: Handrail, how: str) -> None:
     """An editor that closes leaves the call open; the next one is asked again, and it runs once."""

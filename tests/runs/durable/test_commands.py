@@ -17,7 +17,6 @@ from handrail import READ, Allow, Ask, Call, CheckedCall, Decision, Text, tool
 from handrail.agent import Agent
 from handrail.messages import ModelError, Reply, Request, StreamItem
 from handrail.runs import open_runs, verify
-from handrail.runs.chain import verify_all
 from handrail.runs.durable import DurableRuns
 from replying import Way
 from virtual_time import Quick
@@ -230,7 +229,9 @@ def test_a_changed_journal_of_durable_runs_is_found(small: Shop, tmp_path: Path)
             original.backup(changed)
             changed.execute(change)
             changed.commit()
-        [(run, broken)] = verify_all(DurableRuns(str(copy), {}).store)
+        store = DurableRuns(str(copy), {}).store
+        [run] = store.names()
+        broken = verify(store, run)
         found[change] = f"{run}: {broken and broken.reason}"
 
     assert [

@@ -18,10 +18,9 @@ from handrail import HandrailError
 from handrail.agent import Agent
 from handrail.cli._tree import run
 from handrail.messages import ToolResults
-from handrail.runs import open_runs
+from handrail.runs import open_runs, verify
 from handrail.runs._durable.once import MAY_HAVE_RUN
 from handrail.runs._engine import dbos_engine
-from handrail.runs.chain import verify_all
 from handrail.runs.durable import CallQueue, DurableRuns
 from runs.durable.planted import Attacker
 from runs.durable.shop import Ledger, call_once, make_agent, make_model
@@ -180,7 +179,7 @@ async def test_clients_pages_and_commands_read_no_row_of_the_engine(
         await runs.list()
         await runs.inbox()
         await runs.adopt("0")
-        verified = sorted(one[0] for one in verify_all(runs.store))
+        verified = sorted(run for run in runs.store.names() if verify(runs.store, run) is None)
         pages = sorted(row.id for row in open_runs(database).records().runs().rows)
         for command in COMMANDS:
             line = ["runs", *command.split(), "--database", database, "-C", str(tmp_path)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol, TypeAlias, TypeVar, get_args
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol, TypeAlias, TypeVar, get_args
 
 import anyio
 
+from handrail._support import close_generator
 from handrail.agent._loop.spending import Spending
 from handrail.messages import (
     ArgsDelta,
@@ -60,12 +61,6 @@ def expect_reply(answer: object, *, cancelled: bool) -> Reply | None:
     raise ModelError(f"The model returned {type(answer).__name__} instead of a Reply.")
 
 
-async def close_stream(pieces: AsyncIterator[Any]) -> None:
-    """Close a stream, even if it was not read to its end: it may hold a connection open."""
-    if isinstance(pieces, AsyncGenerator):
-        await pieces.aclose()
-
-
 async def ask(
     model: Model, request: Request, wait: Waits, show: Show | None = None
 ) -> Reply | None:
@@ -85,7 +80,7 @@ async def ask(
                 show(piece)
     finally:
         with anyio.CancelScope(shield=True):
-            await close_stream(answer)
+            await close_generator(answer)
 
 
 class _AskingRun(Protocol):

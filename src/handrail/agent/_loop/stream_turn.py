@@ -9,10 +9,11 @@ from typing import Any, Protocol
 import anyio
 
 from handrail import READ, Call, Executor, Result, Turn
+from handrail._support import close_generator
 from handrail.agent._history.conversation import Conversation
 from handrail.agent._history.state import find_called
 from handrail.agent._loop.events import RunEvent
-from handrail.agent._loop.model_stream import await_any, close_stream, expect_reply
+from handrail.agent._loop.model_stream import await_any, expect_reply
 from handrail.agent._loop.recorder import Recorder, record_turn
 from handrail.agent._loop.streamed_reply import StreamedReply
 from handrail.messages import (
@@ -78,7 +79,7 @@ class StreamTurn:
             raise
         finally:
             with anyio.CancelScope(shield=True):
-                await close_stream(pieces)
+                await close_generator(pieces)
         self._discard(ran)
         return None if talk.turns == before else ran
 

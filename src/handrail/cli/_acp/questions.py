@@ -7,6 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote
 
 import anyio
 from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
@@ -23,7 +24,7 @@ from handrail.approvals import (
     summarize_request,
 )
 from handrail.cli._acp.tool_calls import find_kind, list_locations, show_planned, show_text
-from handrail.cli._acp.updates import Updates
+from handrail.cli._acp.updates import Updates, find_turn
 from handrail.cli._project.kit import Kit
 from handrail.cli._screen.rows import safe_line
 from handrail.permissions import Answer, Edit, Grade, Pending
@@ -58,7 +59,8 @@ class EditorApprover:
         """Ask about one call."""
         summary = await to_thread.run_sync(summarize_request, pending)
         choices = await to_thread.run_sync(self._list_choices, pending, summary)
-        name = self._updates.begin_call(pending.turn_id, pending.call)
+        turn = find_turn(f"{quote(pending.run_id, safe='')}/{pending.turn_id}")
+        name = self._updates.begin_call(turn, pending.call)
         await self._updates.flush()
         shown = "\n".join(line.text for line in summary.request.details)
         about = ToolCallUpdate(
@@ -149,7 +151,7 @@ class EditorApprover:
             return []
         found: dict[str, Proposal] = {}
         for proposal in self._kit.memory.propose(pending):
-            if proposal.scope in _SCOPES and _is_plain(proposal.rule):
+            if proposal.scope in _SCOPES and make_printable(proposal.rule).is_plain:
                 found.setdefault(proposal.scope, proposal)
         return [
             _Choice(
@@ -192,11 +194,6 @@ def _list_values(form: Form) -> list[_Choice]:
         )
         for number, (value, label) in enumerate(values)
     ]
-
-
-def _is_plain(text: str) -> bool:
-    shown = make_printable(text)
-    return not (shown.hidden or shown.mixed or shown.too_long)
 
 
 def _make_option(name: str, words: str, kind: Any) -> PermissionOption:

@@ -19,7 +19,7 @@ from acp.schema import (
 )
 
 from handrail import Access, Call, Result
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail.cli._chat.calls import read_args, title_of
 from handrail.cli._chat.changes import FileContents
 from handrail.cli._screen.rows import plain, safe_line
@@ -60,7 +60,7 @@ def read_plan(call: Call) -> AgentPlanUpdate | None:
     """Return the plan set by a call, if any."""
     args = read_args(call)
     steps: Any = args.get("todos") if call.name == PLAN_TOOL and not isinstance(args, str) else None
-    if not is_list(steps) or not all(is_table(step) for step in steps):
+    if not is_list(steps) or not all(is_object(step) for step in steps):
         return None
     return update_plan(
         plan_entry(safe_line(str(step.get("content", ""))), status=_read_status(step.get("status")))

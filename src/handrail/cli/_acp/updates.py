@@ -139,17 +139,17 @@ class Updates:
             self.put(UsageUpdate(session_update="usage_update", used=used, size=self.window))
 
     def _on_inner(self, call_id: str, event: object) -> None:
-        """Show a sub-agent's activity, as its call's output."""
+        """Show a sub-agent's activity, as its call's output. A program's calls have rows."""
         while isinstance(event, InnerEvent):
             event = event.event
-        if isinstance(event, Requested):
+        if isinstance(event, Requested) and not _is_inside(event.turn):
             self._add_output((str(self.turns), call_id), f"{write_title(event.call)}\n")
 
     # calls
 
     def on_event(self, event: Event) -> None:
         """Show an executor event."""
-        turn = getattr(event, "turn", "").rpartition("/")[2]
+        turn = find_turn(getattr(event, "turn", ""))
         match event:
             case Requested(_, call):
                 self.begin_call(turn, call)
@@ -176,12 +176,9 @@ class Updates:
             self.put(plan)
             return name
         self._open[key] = call
-        args = read_args(call)
-        self.put(
-            start_tool_call(
-                name, write_title(call), kind=find_kind(call), status="pending", raw_input=args
-            )
-        )
+        title = f"└ {write_title(call)}" if _is_inside(turn) else write_title(call)
+        kind, args = find_kind(call), read_args(call)
+        self.put(start_tool_call(name, title, kind=kind, status="pending", raw_input=args))
         return name
 
     def _update(self, key: tuple[str, str], **fields: Any) -> None:
@@ -212,3 +209,13 @@ class Updates:
         diffs = [show_change(change, self._root) for change in self._changes(call.id)]
         self._update(key, status=status, content=diffs or [show_output(read_output(result))])
         del self._open[key]
+
+
+def _is_inside(turn: str) -> bool:
+    """Return whether a tool's own call made this turn."""
+    return turn.rpartition("/")[2].startswith(".")
+
+
+def find_turn(key: str) -> str:
+    """Return a turn's name in this conversation: its number, or the key of an inner one."""
+    return key if _is_inside(key) else key.rpartition("/")[2]

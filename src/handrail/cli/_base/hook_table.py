@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 
 EVENTS = (
     "PreToolUse",
@@ -54,7 +54,7 @@ EXAMPLE = {
 
 def check_hooks(value: Any) -> dict[str, list[Any]]:
     """Return a hooks table; raises a TypeError saying what it must be."""
-    if not is_table(value) or not all(_is_event(*item) for item in value.items()):
+    if not is_object(value) or not all(_is_event(*item) for item in value.items()):
         raise TypeError(_WANTED)
     return value
 
@@ -65,7 +65,7 @@ def _is_event(name: str, groups: Any) -> bool:
 
 def _is_group(group: Any) -> bool:
     """Return whether this is a matcher with its hooks."""
-    if not is_table(group) or not group.keys() <= {"matcher", "hooks"}:
+    if not is_object(group) or not group.keys() <= {"matcher", "hooks"}:
         return False
     hooks = group.get("hooks")
     return _is_pattern(group.get("matcher", "")) and is_list(hooks) and all(map(_is_hook, hooks))
@@ -80,7 +80,7 @@ def _is_pattern(matcher: Any) -> bool:
 
 
 def _is_hook(hook: Any) -> bool:
-    if not is_table(hook) or not hook.keys() <= {"type", "command", "timeout", "sandbox"}:
+    if not is_object(hook) or not hook.keys() <= {"type", "command", "timeout", "sandbox"}:
         return False
     if not isinstance(hook.get("sandbox", True), bool):
         return False

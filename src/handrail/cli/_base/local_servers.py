@@ -12,7 +12,7 @@ from threading import Thread
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 
 USUAL_PORTS = (8080, 11434, 8000, 1234)
 """The usual ports for llama.cpp, Ollama, vLLM and LM Studio."""
@@ -69,7 +69,7 @@ def window_at(url: str, name: str) -> int | None:
     named = [row for row in rows if row.get("id") == name] or rows[: len(rows) == 1]
     for row in named:
         meta = row.get("meta")
-        said = row.get("max_model_len"), meta.get("n_ctx") if is_table(meta) else None
+        said = row.get("max_model_len"), meta.get("n_ctx") if is_object(meta) else None
         return next((size for size in said if isinstance(size, int) and size > 0), None)
     return None
 
@@ -77,7 +77,7 @@ def window_at(url: str, name: str) -> int | None:
 def _list_models(url: str) -> tuple[str, ...] | None:
     """Return the models at an address; None if there is no model server."""
     status, document = _get_models(url)
-    if status == HTTPStatus.SERVICE_UNAVAILABLE and is_table(document) and "error" in document:
+    if status == HTTPStatus.SERVICE_UNAVAILABLE and is_object(document) and "error" in document:
         return ()  # llama.cpp while it loads a model
     return _model_names(document) or None if status == HTTPStatus.OK else None
 
@@ -102,8 +102,8 @@ def _get_models(url: str) -> tuple[int, Any]:
 
 
 def _rows(document: Any) -> list[Mapping[str, Any]]:
-    rows = document.get("data") if is_table(document) else None
-    return [row for row in rows if is_table(row)] if is_list(rows) else []
+    rows = document.get("data") if is_object(document) else None
+    return [row for row in rows if is_object(row)] if is_list(rows) else []
 
 
 def _model_names(document: Any) -> tuple[str, ...]:

@@ -54,9 +54,12 @@ def _rows(chat: Conversation, name: str, rest: str) -> Rows:
     return _run_own(chat, own[name], rest) if name in own else _unknown(name, own)
 
 
-def name_commands(workspace: Path) -> list[tuple[str, str]]:
-    """Return what can be typed, each with its help."""
-    return [(f"/{one.name}", one.help) for one in list_commands(workspace)]
+def name_commands(
+    workspace: Path, servers: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({})
+) -> list[tuple[str, str]]:
+    """Return what can be typed, each with its help: commands, and prompts of MCP servers."""
+    prompts = [(usage.split()[0], about) for one in servers.values() for usage, about in one]
+    return [*((f"/{one.name}", one.help) for one in list_commands(workspace)), *prompts]
 
 
 def list_commands(workspace: Path) -> Sequence[Listed]:
@@ -94,7 +97,8 @@ def _unknown(name: str, own: Iterable[str]) -> Rows:
 def _help(chat: Conversation, _rest: str) -> Rows:
     workspace = chat.session.kit.app.workspace
     rows = [(f"/{one.name} {one.words}".rstrip(), one.help) for one in list_commands(workspace)]
-    yield from columns([*rows, *_KEYS], width=chat.screen.width)
+    prompts = [row for one in chat.server_prompts.values() for row in one]
+    yield from columns([*rows, *prompts, *_KEYS], width=chat.screen.width)
 
 
 def _quit(chat: Conversation, _rest: str) -> Rows:

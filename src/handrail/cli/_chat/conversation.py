@@ -7,12 +7,15 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import anyio
+
 from handrail.cli._base.exits import Halt
 from handrail.cli._chat.plain import PlainWatcher
 from handrail.cli._chat.watch import Watcher
 from handrail.cli._runs.session import Session
 from handrail.cli._screen.rows import Row, safe_line
 from handrail.cli._screen.terminal import Screen
+from handrail.messages import Content
 
 Rows: TypeAlias = Iterator[str | Row]
 Step: TypeAlias = Callable[[], Awaitable[Iterable[str]]]
@@ -45,6 +48,14 @@ class Conversation:
     """A message for the model from the user's own command."""
     step: Step | None = None
     """Work begun by a command."""
+    scope: anyio.CancelScope | None = None
+    """Around work that the person can stop, while it runs."""
+    parts: list[Content] = field(default_factory=list[Content])
+    """A message for the model, from a prompt of an MCP server."""
+    server_prompts: dict[str, list[tuple[str, str]]] = field(
+        default_factory=dict[str, list[tuple[str, str]]]
+    )
+    """What was listed of each server: what to type, and its description."""
 
     def take_notes(self) -> list[str]:
         """Return messages to send to the model before the user's next prompt, each once."""
@@ -55,6 +66,11 @@ class Conversation:
         """Return a command's message for the model, once."""
         prompt, self.prompt = self.prompt, ""
         return prompt
+
+    def take_parts(self) -> list[Content]:
+        """Return a server's message for the model, once."""
+        parts, self.parts = self.parts, []
+        return parts
 
     def take_step(self) -> Step | None:
         """Return a command's work, once."""

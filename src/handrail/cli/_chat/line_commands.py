@@ -1,24 +1,41 @@
-"""Lines beginning with a sign: ``!command`` runs a command, ``# text`` notes it in AGENTS.md."""
+"""Lines beginning with a sign: ``!command`` runs a command, ``# text`` notes it in AGENTS.md.
+
+``/SERVER:PROMPT`` begins with a prompt of an MCP server, and shows it.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from handrail import Result
+import anyio
+
+from handrail import Result, Text
 from handrail._support.private_files import read_file
+from handrail.cli._base.columns import columns
+from handrail.cli._base.exits import Halt
 from handrail.cli._chat.calls import output_rows
-from handrail.cli._chat.conversation import Conversation, Rows
+from handrail.cli._chat.conversation import Conversation, Rows, Step, halt_rows
+from handrail.cli._project.server_prompts import (
+    PromptLine,
+    describe_usage,
+    fetch_prompt,
+    fetch_prompts,
+    read_line,
+)
 from handrail.cli._project.trusted import trust_of
 from handrail.cli._runs.typed_command import run_typed
 from handrail.cli._screen.rows import Row, safe_line
 from handrail.events import Event
+from handrail.messages import Content
 from handrail.policy import InvalidRule, digest
 
 _FILES = ("AGENTS.md", "CLAUDE.md")
 """Instruction file names: the first existing one is used."""
 _MAX_OUTPUT_ROWS = 30
+_MAX_PROMPT_ROWS = 20
 _TOLD = "I ran this command in the sandbox:\n$ {}\n{}"
 
 
@@ -75,3 +92,51 @@ def _add_line(path: Path, line: str, folder: Path) -> bool:
     if was_trusted:
         trust.grant(path, digest(before + added))
     return is_new
+
+
+def begin_prompt(chat: Conversation, line: str) -> bool:
+    """Begin to get a prompt if a line names a server, and return whether it does."""
+    wanted = read_line(chat.session.kit.app, line)
+    if wanted is None:
+        return False
+    work = partial(_get if wanted.prompt else _list, chat, wanted)
+    chat.step = partial(_stoppable, chat, work)
+    return True
+
+
+async def _stoppable(chat: Conversation, work: Step) -> Iterable[str]:
+    """Start a server, unless the person stops it."""
+    rows: Iterable[str] = ["stopped"]
+    with anyio.CancelScope() as scope:
+        chat.scope = scope
+        try:
+            rows = await work()
+        except Halt as halt:
+            rows = [str(row) for row in halt_rows(halt)]
+    chat.scope = None
+    return rows
+
+
+async def _list(chat: Conversation, wanted: PromptLine) -> Iterable[str]:
+    found = await fetch_prompts(chat.session.kit.app, wanted.server)
+    chat.server_prompts[wanted.server] = [
+        (safe_line(describe_usage(wanted.server, one)), safe_line(one.description)) for one in found
+    ]
+    rows = list(columns(chat.server_prompts[wanted.server], width=chat.screen.width))
+    return rows or [f"{wanted.server} has no prompts"]
+
+
+async def _get(chat: Conversation, wanted: PromptLine) -> Iterable[str]:
+    chat.parts = await fetch_prompt(chat.session.kit.app, wanted)
+    return [f"sent, in the words of the MCP server {wanted.server}:", *_show(chat.parts)]
+
+
+def _show(parts: Sequence[Content]) -> Iterable[str]:
+    rows = [
+        row
+        for part in parts
+        for row in (part.text.splitlines() if isinstance(part, Text) else [f"[{part.media_type}]"])
+    ]
+    yield from (f"  │ {row}" for row in rows[:_MAX_PROMPT_ROWS])
+    if len(rows) > _MAX_PROMPT_ROWS:
+        yield f"  │ … {len(rows) - _MAX_PROMPT_ROWS} more"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,6 +26,7 @@ from handrail.cli._chat.setting_commands import mode_lines
 from handrail.cli._chat.talk import ChatApprover, ChatInput, Talk
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import LateModel, model_of
+from handrail.cli._project.server_prompts import reviewed_servers
 from handrail.cli._runs.resumed_app import app_to_resume, flag_settings
 from handrail.cli._runs.saved import SavedRun, find_run, new_run, standing_of
 from handrail.cli._runs.session import open_session
@@ -104,10 +105,12 @@ def hold_chat(
     return exits, document
 
 
-def _show_completions(kit: Kit, terminal_input: ChatInput) -> None:
+def _show_completions(
+    kit: Kit, terminal_input: ChatInput, servers: Mapping[str, Sequence[tuple[str, str]]] = {}
+) -> None:
     """Set what the input completes."""
     terminal_input.show_completions(
-        partial(name_commands, kit.app.workspace),
+        partial(name_commands, kit.app.workspace, servers),
         partial(_list_files, kit),
         partial(anyio.run, partial(list_files, kit.workspace)),
     )
@@ -151,6 +154,9 @@ def _converse(
         )
         terminal_input.show_status(talk.status, talk.last_output)
         terminal_input.show_choices(partial(list_choices, talk.conversation))
+        servers = talk.conversation.server_prompts
+        servers |= {one: [(f"/{one}:", "list its prompts")] for one in reviewed_servers(kit.app)}
+        _show_completions(kit, terminal_input, servers)
         screen.show(_headline(kit, len(open_.offered)), ())
         for row in mode_lines(kit.rules, screen.width):
             screen.say(row)

@@ -66,9 +66,14 @@ class RunFace:
 
     async def tick(self) -> None:
         """Draw elapsed time."""
-        while True:
-            self._watcher.tick()
-            await anyio.sleep(_TICK)
+        await draw_time(self._watcher)
+
+
+async def draw_time(watcher: Watcher | PlainWatcher) -> None:
+    """Draw elapsed time, until cancelled."""
+    while True:
+        watcher.tick()
+        await anyio.sleep(_TICK)
 
 
 def open_watcher(screen: Screen, kit: Kit, *, plain: bool) -> Watcher | PlainWatcher:

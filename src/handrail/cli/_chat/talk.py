@@ -22,8 +22,9 @@ from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._chat import setting_commands
 from handrail.cli._chat.commands import run_command
 from handrail.cli._chat.conversation import Conversation, Step
-from handrail.cli._chat.line_commands import add_note, command_of, note_of, run_line
+from handrail.cli._chat.line_commands import add_note, begin_prompt, command_of, note_of, run_line
 from handrail.cli._chat.plain import PlainWatcher
+from handrail.cli._chat.run_face import draw_time
 from handrail.cli._chat.watch import Watcher
 from handrail.cli._input.attachments import find_attachments
 from handrail.cli._input.lines import NEXT_MODE, Choices, Commands, Files, Tree
@@ -39,7 +40,6 @@ from handrail.tools import AnswerQuestion
 
 _POLL_SECONDS = 0.05
 """Seconds between checks for Ctrl-C or a signal."""
-_TICK = 1 / 8
 
 
 Lend: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
@@ -165,8 +165,6 @@ class Talk:
         self._approver = approver
         model: str = session.kit.app.settings["model"]
         self.conversation = Conversation(session, screen, watcher, model)
-        self._scope: anyio.CancelScope | None = None
-        """Around a command typed by the user, while it runs."""
         person.on_background = self._move_to_background
         person.on_idle = watcher.look_at_jobs
         watcher.meter.place = session.kit.describe_place()
@@ -229,7 +227,7 @@ class Talk:
             for row in add_note(self.conversation, note):
                 self._screen.say(safe(str(row)))
             return None
-        if run_command(self.conversation, line):
+        if run_command(self.conversation, line) or begin_prompt(self.conversation, line):
             return self._after_command()
         if not line.strip() and not _is_open(self._session.state):
             return None
@@ -258,7 +256,10 @@ class Talk:
         if conversation.over:
             return Exit.DONE
         if (step := conversation.take_step()) is not None:
-            return self._work(partial(self._run_step, step))
+            ended = self._work(partial(self._run_step, step))
+            if ended is not None or not (parts := conversation.take_parts()):
+                return ended
+            return self._work(partial(self._run_turn, [*conversation.take_notes(), *parts]))
         self._person.next_text, conversation.next_text = conversation.next_text, ""
         if prompt := conversation.take_prompt():
             return self._work(partial(self._run_turn, self._make_prompt(prompt)))
@@ -281,13 +282,13 @@ class Talk:
 
     def _move_to_background(self) -> None:
         """Move the model's running command to the background."""
-        if self._scope is None:
+        if self.conversation.scope is None:
             self._portal.start_task_soon(self._session.kit.jobs.move_to_background)
 
     def _interrupt(self) -> None:
         self._session.interrupt()
-        if self._scope is not None:
-            self._scope.cancel()
+        if self.conversation.scope is not None:
+            self.conversation.scope.cancel()
 
     async def _run_typed(self, command: str) -> None:
         """Run a command typed by the user, and show its output."""
@@ -295,16 +296,16 @@ class Talk:
         watcher.begin()
         rows, said = list[Row](), ""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._tick)
-            with anyio.CancelScope() as self._scope:
+            group.start_soon(draw_time, self._watcher)
+            with anyio.CancelScope() as self.conversation.scope:
                 try:
                     done = await run_line(self.conversation, command, watcher.show_running)
                     rows, watcher.last_output = done
                 except Halt as halt:
                     said = f"{halt}; {halt.hint}"
-            if self._scope.cancelled_caught:
+            if self.conversation.scope.cancelled_caught:
                 said = "stopped"
-            self._scope = None
+            self.conversation.scope = None
             watcher.end()
             group.cancel_scope.cancel()
         self._screen.show(*rows)
@@ -316,7 +317,7 @@ class Talk:
         self._set_meter()
         self._watcher.begin()
         async with anyio.create_task_group() as group:
-            group.start_soon(self._tick)
+            group.start_soon(draw_time, self._watcher)
             try:
                 notice = _describe_end(await self._finish_turn(prompts))
             except Halt as halt:
@@ -348,11 +349,6 @@ class Talk:
             self._screen.say(meter.sentence)
         elif meter.is_known and self._screen.frame is None:
             self._screen.show((), meter.row(self.conversation.model, self._screen.width))
-
-    async def _tick(self) -> None:
-        while True:
-            self._watcher.tick()
-            await anyio.sleep(_TICK)
 
     async def _finish_turn(self, prompts: Sequence[str | Content]) -> RunResult[Any] | None:
         answers = await self._session.answers(self._approver.ask)

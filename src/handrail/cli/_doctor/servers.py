@@ -17,8 +17,13 @@ from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.signals import run_alone
 from handrail.cli._doctor.machine import DoctorCheck
-from handrail.cli._project.servers import find_configured, has_servers, read_config, source_of
-from handrail.cli._project.visit import visit
+from handrail.cli._project.servers import (
+    find_configured,
+    has_servers,
+    read_config,
+    source_of,
+    visit,
+)
 
 if TYPE_CHECKING:
     from handrail.mcp import McpSource

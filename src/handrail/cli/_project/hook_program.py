@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import anyio
 import anyio.to_thread
 
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail._support.loop import shield
 from handrail.cli._project.workspace_code import SOURCES_ONLY
 
@@ -53,7 +53,7 @@ class HookAnswer(NamedTuple):
     def specific(self) -> Mapping[str, Any]:
         """The part for the event."""
         part = self.data.get("hookSpecificOutput")
-        return part if is_table(part) else {}
+        return part if is_object(part) else {}
 
     @property
     def objection(self) -> str:
@@ -68,7 +68,7 @@ class HookAnswer(NamedTuple):
     def denial(self) -> str:
         """Why the program answers a request for permission with no; empty if it does not."""
         decision = self.specific.get("decision")
-        if not is_table(decision) or decision.get("behavior") != "deny":
+        if not is_object(decision) or decision.get("behavior") != "deny":
             return ""
         return str(decision.get("message") or _NO_REASON)
 
@@ -234,4 +234,4 @@ def _read(output: str) -> Mapping[str, Any]:
         data: Any = json.loads(output)
     except (ValueError, RecursionError):
         return {}
-    return data if is_table(data) else {}
+    return data if is_object(data) else {}

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from handrail import models
+from handrail._support import close_generator
 from handrail.cli._base.exits import Exit, Halt, unwrap_group
 from handrail.cli._base.local_servers import window_at
 from handrail.cli._base.redact import redact_setting
@@ -298,9 +299,8 @@ async def _pieces(answer: AsyncIterator[StreamItem], guard: _Guard) -> AsyncGene
                 return
             yield piece
     finally:
-        if isinstance(answer, AsyncGenerator):
-            with guard():
-                await answer.aclose()
+        with guard():
+            await close_generator(answer)
 
 
 @contextmanager

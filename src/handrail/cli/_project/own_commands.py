@@ -37,7 +37,7 @@ class OwnCommand(NamedTuple):
 
     def fill_in(self, rest: str) -> str:
         """Return the message for the model, with the words after the command filled in."""
-        words = _split(rest)
+        words = split_words(rest)
 
         def fill(place: re.Match[str]) -> str:
             if place[1] == "ARGUMENTS":
@@ -49,7 +49,8 @@ class OwnCommand(NamedTuple):
         return f"{text}\n\n{rest}" if rest and not count else text
 
 
-def _split(rest: str) -> list[str]:
+def split_words(rest: str) -> list[str]:
+    """Return words, with quotes as in a shell."""
     try:
         return shlex.split(rest)
     except ValueError:  # an unclosed quote

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from handrail import HandrailError
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail._support.private_files import read_file
 from handrail.cli._base.exits import Halt
 from handrail.cli._project.kit import Kit
@@ -43,8 +43,8 @@ def list_named_files(file: Path) -> list[Path]:
     except (OSError, ValueError):
         return [file]
     entries: Any = whole.get("principals", {})
-    tables: list[Any] = list(entries.values()) if is_table(entries) else []
-    named = [one.get(key) for one in tables if is_table(one) for key in ("rules", "token_file")]
+    tables: list[Any] = list(entries.values()) if is_object(entries) else []
+    named = [one.get(key) for one in tables if is_object(one) for key in ("rules", "token_file")]
     return [file, *(file.parent / name for name in named if isinstance(name, str))]
 
 
@@ -53,7 +53,7 @@ def read_principals(file: Path, kit: Kit) -> tuple[Principal, ...]:
     try:
         whole: Any = tomllib.loads(read_file(file).decode())
         entries: Any = whole.get("principals", {})
-        if not is_table(entries) or not entries or set(whole) != {"principals"}:
+        if not is_object(entries) or not entries or set(whole) != {"principals"}:
             raise ValueError("it must have tables [principals.NAME], and nothing else")  # noqa: TRY301
         found = tuple(_Entry(name, entry, file, kit).read() for name, entry in entries.items())
         if len({one.token for one in found}) < len(found):
@@ -68,7 +68,7 @@ class _Entry:
 
     def __init__(self, name: str, entry: Any, file: Path, kit: Kit) -> None:
         self._name = name
-        self._entry: Mapping[str, Any] = entry if is_table(entry) else {"": entry}
+        self._entry: Mapping[str, Any] = entry if is_object(entry) else {"": entry}
         self._file = file
         self._kit = kit
 

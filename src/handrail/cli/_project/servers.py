@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handrail import HandrailError, Toolset
+from handrail import HandrailError, NeedsLogin, Registry, Toolset
 from handrail.cli._base.app import App
-from handrail.cli._base.exits import Halt
+from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.settings import closest_name, files, is_trusted
 from handrail.cli._base.signals import run_alone
-from handrail.cli._project.visit import visit
 from handrail.cli._project.workspace_code import StartedLine
 
 if TYPE_CHECKING:
@@ -171,6 +171,26 @@ def live_tools(app: App, name: str) -> Toolset:
     source = McpSource(config.server, offer=config.offer, start_seconds=config.start_seconds)
     run_alone(partial(visit, source))
     return source.offline()
+
+
+async def visit(source: McpSource) -> None:
+    """Connect once. The source then knows the server's lists. A Halt if this fails."""
+    async with connected(source):
+        pass
+
+
+@asynccontextmanager
+async def connected(source: McpSource) -> AsyncGenerator[McpSource]:
+    """Stay connected until the block ends. A Halt if this fails, or a request in the block."""
+    try:
+        async with Registry().connect(source):
+            yield source
+    except NeedsLogin as error:
+        hint = "set a header: `headers` in its entry, or `bearer_token_env_var`"
+        raise Halt(str(error), code="login", hint=hint, exits=Exit.UNREACHABLE) from None
+    except HandrailError as error:
+        hint = "\n".join(getattr(error, "__notes__", ())) or "see `handrail mcp show`"
+        raise Halt(str(error), code="not_connected", hint=hint, exits=Exit.UNREACHABLE) from None
 
 
 def source_of(app: App, config: ServerConfig) -> McpSource:

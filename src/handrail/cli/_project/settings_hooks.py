@@ -29,7 +29,7 @@ from handrail import (
     StopRun,
     Text,
 )
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.hook_table import OTHER_EVENTS, HookProgram, programs_of
 from handrail.cli._base.printable import one_line
@@ -211,7 +211,7 @@ class SettingsHooks:
             if answer.question:
                 self._questions[call.id] = answer.question
             changed = answer.specific.get("updatedInput")
-            args = changed if is_table(changed) else args
+            args = changed if is_object(changed) else args
         return call if args is given else replace(call.call, args=json.dumps(args))
 
     async def _after(self, call: CheckedCall | Call, result: Result) -> Result:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from handrail import Access, Call, Decision, Executor, Toolset
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail.cli._base.exits import Halt
 from handrail.cli._project.calls import as_data
 from handrail.cli._runs.saved import find_run
@@ -81,7 +81,7 @@ def _line(text: str, where: str) -> dict[str, Any]:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):
         value = None
-    if not is_table(value) or not ("event" in value or isinstance(value.get("name"), str)):
+    if not is_object(value) or not ("event" in value or isinstance(value.get("name"), str)):
         raise Halt(
             f"{where}: not a recorded call",
             code="file",
@@ -109,7 +109,7 @@ def _calls_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[WrittenCall]:
 
 def call_in(line: Mapping[str, Any], name: object, call_id: object) -> Call:
     args = line.get("args")
-    return Call(str(name), args if is_table(args) or isinstance(args, str) else {}, str(call_id))
+    return Call(str(name), args if is_object(args) or isinstance(args, str) else {}, str(call_id))
 
 
 def _read_decision(line: Mapping[str, Any], asked: Mapping[str, Call]) -> WrittenCall | None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail.cli._base.printable import one_line
 from handrail.policy import Level, Rule
 
@@ -48,7 +48,7 @@ def rule_conditions(rule: Rule) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Convert a TOML value to JSON; values unknown to JSON become strings."""
-    if is_table(value):
+    if is_object(value):
         return {key: _plain(part) for key, part in value.items()}
     if is_list(value):
         return [_plain(part) for part in value]
@@ -65,7 +65,7 @@ def in_words(names: Mapping[str, Any]) -> str:
 def _words(value: Any) -> str:
     if is_list(value):
         return ", ".join(" ".join(part) if is_list(part) else _words(part) for part in value)
-    if is_table(value):
+    if is_object(value):
         return ", ".join(f"{key} {_words(part)}" for key, part in value.items())
     return str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -241,8 +241,7 @@ def _cause(call: _CallNotes, text: str) -> tuple[Cause, str]:
 
 def _is_readable(rule: str) -> bool:
     """Return whether a rule has no hidden characters, and is safe to suggest."""
-    shown = make_printable(rule)
-    return not (shown.hidden or shown.mixed or shown.too_long)
+    return make_printable(rule).is_plain
 
 
 def summary(args: Any) -> str:

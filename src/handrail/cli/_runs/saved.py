@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import click
 
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail._support.git_settings import find_branch
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import KNOWN, runs_folder
@@ -269,7 +269,7 @@ def _check(about: Mapping[str, Any]) -> None:
 
 
 def _check_settings(settings: Any) -> None:
-    if not is_table(settings):
+    if not is_object(settings):
         raise TypeError("settings must be an object")
     for name, value in settings.items():
         known = KNOWN.get(name)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 
 import anyio
 
+from handrail._support import stream_items
 from handrail.cli._base.exits import Exit, Halt
 from handrail.messages import Model, ModelError, Prompt, Request
 
@@ -36,9 +36,5 @@ def try_model(model: Model) -> float:
 
 async def _ask(model: Model) -> None:
     with anyio.fail_after(TRIAL_SECONDS):
-        answer = model(_REQUEST)
-        if isinstance(answer, AsyncIterator):
-            async for _ in answer:
-                pass
-        else:
-            await answer
+        async for _ in stream_items(model(_REQUEST)):
+            pass

@@ -18,8 +18,7 @@ from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.printable import one_line
 from handrail.cli._base.signals import run_alone
-from handrail.cli._project.servers import describe, describe_rights, get_server, source_of
-from handrail.cli._project.visit import visit
+from handrail.cli._project.servers import describe, describe_rights, get_server, source_of, visit
 
 if TYPE_CHECKING:
     from handrail.mcp import ChangedTool, McpSource, ServerConfig

@@ -13,8 +13,7 @@ from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Exit
 from handrail.cli._base.printable import one_line
 from handrail.cli._base.signals import run_alone
-from handrail.cli._project.servers import get_server, source_of
-from handrail.cli._project.visit import visit
+from handrail.cli._project.servers import get_server, source_of, visit
 
 
 @as_command("test", "Start an MCP server and list its tools.")

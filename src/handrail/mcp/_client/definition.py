@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from difflib import unified_diff
 from typing import Any
 
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail._support.visible import list_unseen, spell_out
 
 _FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
@@ -60,7 +60,7 @@ class ListedTool:
     def annotations(self) -> Mapping[str, Any]:
         """The server's own claims about the tool."""
         claims: Any = self.listed.get("annotations", {})
-        return claims if is_table(claims) else {}
+        return claims if is_object(claims) else {}
 
     def fingerprint(self, identity: Mapping[str, Any]) -> str:
         """Return the definition's and its server identity's common SHA-256.
@@ -119,7 +119,7 @@ def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
     """Yield every text in a JSON value with its path, including field names."""
     if isinstance(value, str):
         yield path or "the name", value
-    elif is_table(value):
+    elif is_object(value):
         for key, inner in value.items():
             name = f"{path}.{spell_out(str(key))}".removeprefix(".")
             yield f"the name of {name}", str(key)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from handrail import Spec
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail._support.visible import spell_out
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.effects import Effects
@@ -27,8 +27,8 @@ def make_spec(
     return Spec(
         name=join_names(server, definition.name),
         description=spell_out(description),
-        input_schema=_show_hidden(schema) if is_table(schema) else {"type": "object"},
-        output_schema=output if is_table(output) else None,
+        input_schema=_show_hidden(schema) if is_object(schema) else {"type": "object"},
+        output_schema=output if is_object(output) else None,
         effect=effects.find_effect(definition),
         idempotent=effects.is_idempotent(definition),
         timeout=timeout,
@@ -52,7 +52,7 @@ def _show_hidden(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _show_in(value: Any) -> Any:
-    if is_table(value):
+    if is_object(value):
         return _show_hidden(value)
     if is_list(value):
         return [_show_in(item) for item in value]

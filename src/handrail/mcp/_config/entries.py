@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail.mcp._client.effects import Effects, find_known
 from handrail.mcp._client.servers import HttpServer, Server, StdioServer
 from handrail.mcp._client.source import DEFER_OVER, Offer
@@ -147,6 +147,6 @@ class _Fields:
 
     def _table(self, key: str) -> dict[str, str]:
         value = self._entry.get(key, {})
-        if not is_table(value) or not all(isinstance(item, str) for item in value.values()):
+        if not is_object(value) or not all(isinstance(item, str) for item in value.values()):
             raise ConfigError(f"`{key}` must be a table of texts")
         return value

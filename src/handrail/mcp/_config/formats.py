@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail.mcp._config.variables import ConfigError
 
 Format: TypeAlias = Literal["json", "toml", "yaml"]
@@ -35,7 +35,7 @@ def read_entries(content: bytes, form: Format) -> dict[str, dict[str, Any]]:
         whole: Any = _READERS[form](content.decode())
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"not valid {form.upper()}: {error}") from None
-    if not is_table(whole):
+    if not is_object(whole):
         raise ConfigError("it is not a table")
     for key, convert in _KEYS.items():
         if key in whole:
@@ -50,18 +50,18 @@ def read_entries(content: bytes, form: Format) -> dict[str, dict[str, Any]]:
 
 def _convert_all(found: Any, convert: _Convert) -> dict[str, dict[str, Any]]:
     if is_list(found) and found:  # Continue has a list, with names inside
-        named = [one for one in found if is_table(one)]
+        named = [one for one in found if is_object(one)]
         found = {str(one.get("name", number)): one for number, one in enumerate(named)}
-    if not is_table(found):
+    if not is_object(found):
         raise ConfigError("its servers are not a table of tables")
     return {
-        name: convert(entry) if is_table(entry) else {UNSUPPORTED: "it is not a table"}
+        name: convert(entry) if is_object(entry) else {UNSUPPORTED: "it is not a table"}
         for name, entry in found.items()
     }
 
 
 def _is_server(entry: object) -> bool:
-    return is_table(entry) and not _MARKS.isdisjoint(entry)
+    return is_object(entry) and not _MARKS.isdisjoint(entry)
 
 
 # -- texts ---------------------------------------------------------------------------------------
@@ -114,14 +114,14 @@ def _replace(value: Any, pattern: re.Pattern[str]) -> Any:
         return pattern.sub(r"${\1}", value)
     if is_list(value):
         return [_replace(one, pattern) for one in value]
-    if is_table(value):
+    if is_object(value):
         return {key: _replace(one, pattern) for key, one in value.items()}
     return value
 
 
 def _from_zed(entry: dict[str, Any]) -> dict[str, Any]:
     command = entry.get("command")
-    if is_table(command):  # its older form
+    if is_object(command):  # its older form
         inner = {"command": command.get("path"), **command}
         named = ("command", "args", "env")
         return {**entry, **{key: inner[key] for key in named if inner.get(key)}}
@@ -132,11 +132,11 @@ def _from_zed(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _find_opencode(found: Any) -> dict[str, dict[str, Any]]:
     """Return the servers among other settings: each says whether it is here or elsewhere."""
-    tables = found.items() if is_table(found) else ()
+    tables = found.items() if is_object(found) else ()
     return {
         name: _from_opencode(entry)
         for name, entry in tables
-        if is_table(entry) and entry.get("type") in ("local", "remote")
+        if is_object(entry) and entry.get("type") in ("local", "remote")
     }
 
 
@@ -155,7 +155,7 @@ def _from_continue(entry: dict[str, Any]) -> dict[str, Any]:
         return {UNSUPPORTED: "it refers to a block of a registry"}
     made: dict[str, Any] = _replace(entry, _SECRET)
     options = made.get("requestOptions")
-    if is_table(options) and "headers" in options:
+    if is_object(options) and "headers" in options:
         made["headers"] = options["headers"]
     return made
 

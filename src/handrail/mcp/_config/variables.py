@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from handrail import HandrailError
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 
 _HOLE = re.compile(r"\$\{([^{}]*)\}")
 
@@ -25,7 +25,7 @@ def expand(value: Any, variables: Mapping[str, str], workspace: str) -> Any:
         return _HOLE.sub(lambda hole: _value(hole[1], variables, workspace), value)
     if is_list(value):
         return [expand(item, variables, workspace) for item in value]
-    if is_table(value):
+    if is_object(value):
         return {key: expand(item, variables, workspace) for key, item in value.items()}
     return value
 

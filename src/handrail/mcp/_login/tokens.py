@@ -11,7 +11,7 @@ from typing import Any
 import anyio.to_thread
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
 
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail._support.private_files import hold_lock, replace_file
 from handrail.mcp._private_table import read_private_table
 
@@ -102,7 +102,7 @@ class StoredTokens:
     async def _load(self) -> dict[str, Any]:
         whole = await anyio.to_thread.run_sync(self._tokens.load)
         entry: Any = whole.get(self._url, {})
-        return entry if is_table(entry) else {}
+        return entry if is_object(entry) else {}
 
     async def _update(self, change: dict[str, Any]) -> None:
         await anyio.to_thread.run_sync(self._tokens.update, self._url, change)

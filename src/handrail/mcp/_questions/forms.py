@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 
 MAX_FIELDS = 20
 MAX_CHOICES = 100
@@ -28,7 +28,7 @@ _WARNS = re.compile(r"\b(?:do not|don't|never)\b", re.IGNORECASE)
 def refuse_form(message: str, form: Mapping[str, Any]) -> str:
     """Return why a form is not shown to a person, or ""."""
     fields: Any = form.get("properties", {})
-    if form.get("type", "object") != "object" or not is_table(fields):
+    if form.get("type", "object") != "object" or not is_object(fields):
         return "its form is not an object"
     if len(fields) > MAX_FIELDS or len(message) > MAX_TEXT_CHARS:
         return "it asks for too much"
@@ -52,10 +52,10 @@ def refuse_address(url: str) -> str:
 
 
 def _refuse_field(name: str, field: Any) -> str:
-    if not is_table(field) or field.get("type", "string") not in _TYPES:
+    if not is_object(field) or field.get("type", "string") not in _TYPES:
         return f"its field {name[:80]!r} is not a text, number, boolean or choice"
     items: Any = field.get("items", {})
-    if not is_table(items) or "properties" in field or "properties" in items:
+    if not is_object(items) or "properties" in field or "properties" in items:
         return f"its field {name[:80]!r} is nested"
     texts = [name, *(str(field.get(key, "")) for key in _TEXTS)]
     choices = _list_choices(field) + _list_choices(items)

@@ -14,7 +14,7 @@ import mcp_types as types
 from mcp.client import ClientRequestContext
 
 from handrail import Context, Json, Result, ToolFailed
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail._support.loop import spawn
 from handrail._support.visible import spell_out
 from handrail.mcp._questions.forms import refuse_address, refuse_form
@@ -138,9 +138,9 @@ async def ask(
 
 def find_address(data: Any) -> str:
     """Return the address that an older server wants opened before it takes a call, or ""."""
-    asked = data.get("elicitations") if is_table(data) else None
+    asked = data.get("elicitations") if is_object(data) else None
     first: Any = asked[0] if is_list(asked) and asked else None
-    url = str(first.get("url", "")) if is_table(first) else ""
+    url = str(first.get("url", "")) if is_object(first) else ""
     return "" if refuse_address(url) else url
 
 

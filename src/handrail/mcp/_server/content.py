@@ -10,7 +10,7 @@ from urllib.parse import quote
 import mcp_types as types
 
 from handrail import DESTROY, READ, Exposure, File, Image, Result, Spec, Text, Toolset
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail.mcp._calls.content import META
 from handrail.sources import unframe
 
@@ -78,7 +78,7 @@ def write_result(result: Result, spec: Spec | None) -> types.CallToolResult:
     content = [_write_part(part) for part in parts]
     meta: Any = result.metadata.get(META)
     return types.CallToolResult(
-        _meta=meta if is_table(meta) else None,
+        _meta=meta if is_object(meta) else None,
         content=[types.TextContent(text=_NO_DATA), *content] if is_broken else content,
         structured_content=data,
         is_error=is_broken or result.failure is not None,
@@ -105,7 +105,7 @@ def _read_data(result: Result, spec: Spec | None) -> dict[str, Any] | None:
     if result.data is None:
         return {} if is_wrapped else None
     data: Any = json.loads(result.data)
-    return data if is_table(data) and not is_wrapped else {_RESULT: data}
+    return data if is_object(data) and not is_wrapped else {_RESULT: data}
 
 
 def _write_part(part: Text | Image | File) -> types.ContentBlock:

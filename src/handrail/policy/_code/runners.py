@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail._support.private_files import read_file
 from handrail.policy._shell.wrappers import (
     feeds_arguments,
@@ -187,7 +187,7 @@ def read_scripts(argv: tuple[str, ...], folder: Path) -> Iterator[str]:
     scripts: Any = {}
     with suppress(OSError, ValueError, RecursionError, AttributeError):
         scripts = json.loads(read_file(folder / "package.json")).get("scripts")
-    if is_table(scripts):
+    if is_object(scripts):
         words = [name for word in argv[1:] for name in _ALIASES.get(word, (word,))]
         names = {f"{hook}{word}" for word in words for hook in ("", "pre", "post")}
         yield from (

@@ -169,7 +169,7 @@ def find_computed(command: ShellCommand) -> list[Argv]:
 
 def commands_in(command: ShellCommand) -> Iterator[Argv]:
     """Yield the commands run by a text, where it can be read."""
-    programs, aliases = _programs_in(command), _aliases_in(command)
+    programs, aliases = command.programs, _aliases_in(command)
     printed = set(_printed_commands(command))
     own = {simple.argv for simple in command.simple or ()}
     is_shell = INTERPRETERS.isdisjoint(map(without_version, programs))  # and has no other text
@@ -210,10 +210,6 @@ def _aliases_in(command: ShellCommand) -> dict[str, list[str]]:
         if argv[0] == "hash" and argv[1:2] == ("-p",):
             found |= {name: [*argv[2:3]] for name in argv[3:]}
     return found
-
-
-def _programs_in(command: ShellCommand) -> set[str]:
-    return {program_name(argv[0]) for argv in command.possible if argv not in command.arguments}
 
 
 def _printed_commands(command: ShellCommand) -> Iterator[Argv]:
@@ -290,7 +286,7 @@ def _kinds_of_program(argv: Argv, command: ShellCommand) -> Iterator[Kind]:
 
 def _kinds_of_text(command: ShellCommand) -> Iterator[Kind]:
     """Yield the consequences of redirections, downloads and text run by a shell."""
-    programs = _programs_in(command)
+    programs = command.programs
     if programs & FETCHERS and any(_runs_input(argv) for argv in command.possible):
         yield "others"
     if any(map(is_kept, command.emptied)):

@@ -74,8 +74,7 @@ _IN_PLACE = re.compile(r"-[a-zA-Z]*i.*|--in-place.*")
 
 def find_decoded(command: ShellCommand) -> Iterator[Kind]:
     """Yield whether a shell or an interpreter runs text that only it can read."""
-    programs = {program_name(argv[0]) for argv in command.possible if argv not in command.arguments}
-    text = command.text
+    programs, text = command.programs, command.text
     decodes = programs & _RUNNERS and (_DECODES.search(text) or _runs_transformed(text))
     in_code = not INTERPRETERS.isdisjoint(map(without_version, programs)) and (
         _CODE_DECODES.search(text) and _CODE_RUNS.search(text)

@@ -19,7 +19,7 @@ from handrail import (
     Spec,
     Toolset,
 )
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail.events import Decided, Event, Requested
 from handrail.permissions import Policy, Verdict
 from handrail.sources import ValueSource
@@ -84,7 +84,7 @@ def read_decision(
         touched = tuple(Access(Effect[verb.upper()], what) for verb, what in accesses)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return None
-    if known is None or not is_table(args):
+    if known is None or not is_object(args):
         return None
     return Call(call.name, args, call.id), touched, known
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from handrail import Call, CheckedCall, Decision, Effect, Spec
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail.permissions import Origin
 from handrail.policy._decisions.opinions import Opinion, opinion_of
 from handrail.policy._decisions.recursion import GuardedFiles
@@ -78,7 +78,7 @@ class ToolRules:
         self.defaults = {
             name: about["default"]
             for name, about in spec.input_schema.get("properties", {}).items()
-            if is_table(about) and "default" in about
+            if is_object(about) and "default" in about
         }
         """Argument defaults."""
         self.denies = any(rule.decide == "deny" for rule in (*mine, *self.by_source))
@@ -155,7 +155,7 @@ def _find_schemes(rule: Rule) -> frozenset[str] | None:
 
 def _read_args(call: Call) -> Mapping[str, Any]:
     args: Any = json.loads(str(call.args) or "{}")  # a checked call has them as text
-    return args if is_table(args) else NO_ARGS
+    return args if is_object(args) else NO_ARGS
 
 
 _OTHERS = Origin("sources: other calls", kind="built-in")

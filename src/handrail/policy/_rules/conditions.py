@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail.policy._rules.errors import InvalidRule
 from handrail.policy._rules.glob import name_glob, path_glob
 from handrail.policy._rules.regex import compile_regex
@@ -17,7 +17,7 @@ _MAX_SHOWN_CHARS = 60
 
 def read_conditions(table: object) -> dict[str, Condition]:
     """Return a rule's conditions, by argument."""
-    if not is_table(table):
+    if not is_object(table):
         raise InvalidRule(f"args must be a table, {format_got(table)}")
     if not table:
         raise InvalidRule("args is empty; add a value or remove the key")
@@ -25,7 +25,7 @@ def read_conditions(table: object) -> dict[str, Condition]:
 
 
 def _read_condition(name: str, wanted: Any) -> Condition:
-    if not is_table(wanted):
+    if not is_object(wanted):
         return lambda value: _is_same(value, wanted)
     tests = [_read_test(name, str(kind), bound) for kind, bound in wanted.items()]
     return lambda value: all(test(value) for test in tests)

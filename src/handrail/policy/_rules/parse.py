@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from handrail import DESTROY, WRITE, Effect
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail.permissions import Origin, Verdict
 from handrail.policy._rules.approvers import APPROVER_KEYS, read_approvers
 from handrail.policy._rules.command import Command, parse_flag, parse_operand
@@ -279,13 +279,13 @@ def _read_expiry(value: Any) -> datetime | None:
 def _read_example(given: Any) -> Example:
     if isinstance(given, str):
         return Example(given)
-    if is_table(given):
+    if is_object(given):
         table = given
         _check_keys(table, {"tool", "args", "access", "tags", "effect", "command"}, "example: ")
         effect = parse_effect(_get_text(table, "effect")) if "effect" in table else Effect.WRITE
         accesses = tuple(parse_access(text) for text in _get_texts(table, "access"))
         args: Any = table.get("args", {})
-        if not is_table(args):
+        if not is_object(args):
             raise InvalidRule(f"args must be a table, {format_got(args)}")
         if "command" in table:
             args = {**args, "command": _get_text(table, "command")}

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 from handrail import Access, Effect, Spec
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail.permissions import Approvers, Origin, Verdict
 from handrail.policy._rules.command import Command
 from handrail.policy._rules.glob import is_glob, literal_prefix, name_glob, path_glob
@@ -238,7 +238,7 @@ def find_argument(args: Mapping[str, Any], name: str) -> Any:
     """Return an argument by its name or by a path such as ``address.city``; None if missing."""
     value: Any = dict(args)
     for step in name.split("."):
-        if not is_table(value):
+        if not is_object(value):
             return None
         value = value.get(step)
     return value

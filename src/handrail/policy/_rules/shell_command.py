@@ -27,7 +27,7 @@ from handrail.policy._shell.rough import (
     runs_unread_text,
 )
 from handrail.policy._shell.strict import SimpleCommand, lex
-from handrail.policy._shell.wrappers import runs_its_input, runs_text, unwrap
+from handrail.policy._shell.wrappers import program_name, runs_its_input, runs_text, unwrap
 
 MAX_COMMAND_CHARS = 10_000
 MAX_SIMPLE_COMMANDS = 50
@@ -115,6 +115,11 @@ class ShellCommand:
             globs=shorten(self.globs),
         )
         return self if seen == self else seen
+
+    @property
+    def programs(self) -> set[str]:
+        """The names of programs it may run, without those only in arguments."""
+        return {program_name(argv[0]) for argv in self.possible if argv not in self.arguments}
 
     @property
     def is_readable(self) -> bool:

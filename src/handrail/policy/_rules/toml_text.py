@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, time
 from typing import Any
 
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 
 
 def rules_text(tables: Iterable[Mapping[str, Any]]) -> str:
@@ -27,7 +27,7 @@ def _format_key(name: str) -> str:
 
 def format_value(value: Any) -> str:
     """Return a value as TOML."""
-    if is_table(value):
+    if is_object(value):
         pairs = (f"{_format_key(key)} = {format_value(item)}" for key, item in value.items())
         return "{ " + ", ".join(pairs) + " }" if value else "{}"
     if is_list(value):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from handrail import DESTROY, WRITE, Access, Allow, Call, CheckedCall
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail._support.visible import list_unseen
 from handrail.permissions import Pending
 from handrail.policy._decisions.hosts import name_hosts
@@ -122,7 +122,7 @@ def _read_args(call: Call) -> dict[str, Any] | None:
         args: Any = json.loads(str(call.args) or "{}")
     except (ValueError, RecursionError):
         return None
-    return args if is_table(args) and all(map(_is_visible, _strings_in(args))) else None
+    return args if is_object(args) and all(map(_is_visible, _strings_in(args))) else None
 
 
 def _is_visible(text: str) -> bool:
@@ -136,7 +136,7 @@ def _strings_in(value: Any) -> Iterator[str]:
         item = waiting.pop()
         if isinstance(item, str):
             yield item
-        elif is_table(item):
+        elif is_object(item):
             waiting += [*item, *item.values()]
         elif is_list(item):
             waiting += item

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail._support.private_files import hold_lock, read_private_file, replace_file
 from handrail.policy._rules.errors import InvalidRule, ProblemKind, RuleProblem
 
@@ -68,7 +68,7 @@ class Trust:
             return {}, self._problem("unreadable", f"cannot be read: {error.strerror}", hint)
         except (ValueError, RecursionError):
             trusted, others_can_write = None, False
-        if not is_table(trusted):
+        if not is_object(trusted):
             hint = "delete it, and trust your workspaces again"
             return {}, self._problem("invalid", "damaged: the content is not a JSON object", hint)
         if others_can_write:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Any
 
-from handrail.providers._schema.data import is_object, is_portable, key
+from handrail._support import is_object
+from handrail.providers._schema.data import is_portable, key
 from handrail.providers._schema.dialects import SchemaDialect
 from handrail.providers._schema.neutral import (
     NEVER,

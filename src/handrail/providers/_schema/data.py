@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, TypeGuard
+from typing import Any
+
+from handrail._support import is_list, is_object
 
 _MAX_DEPTH = 64
 _MAX_BITS = 1024
@@ -15,16 +17,6 @@ _DIFFERENT = re.compile(r"\[\[|--|&&|~~|\|\||\\[pPuxkcAZzGX]|\(\?(?![:=!])|\(\?<
 """Syntax whose meaning differs between regular expression engines."""
 _LOOKING = re.compile(r"\(\?[=!]|\\[1-9bB]")
 _LONE = re.compile("[\ud800-\udfff]")
-
-
-def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether a value is a JSON object."""
-    return isinstance(value, dict)
-
-
-def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Whether a value is a JSON array."""
-    return isinstance(value, list)
 
 
 class Malformed(Exception):

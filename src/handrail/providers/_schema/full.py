@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from handrail.providers._schema.data import is_object, is_portable
+from handrail._support import is_object
+from handrail.providers._schema.data import is_portable
 from handrail.providers._schema.keywords import MANY, NAMED, ONE
 from handrail.providers._schema.neutral import Path, Schema, order_keywords, where
 from handrail.providers._schema.phrases import phrase, sentences

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from handrail.providers._schema.data import Malformed, clean_text, data, is_list, is_object, key
+from handrail._support import is_list, is_object
+from handrail.providers._schema.data import Malformed, clean_text, data, key
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
-from handrail.providers._schema.data import Malformed, clean_text, is_list, is_object
+from handrail._support import is_list, is_object
+from handrail.providers._schema.data import Malformed, clean_text
 from handrail.providers._schema.keywords import (
     ANNOTATIONS,
     IN_PLACE,

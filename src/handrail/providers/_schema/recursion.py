@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from handrail.providers._schema.data import is_object
+from handrail._support import is_object
 from handrail.providers._schema.keywords import MANY, NAMED, ONE
 from handrail.providers._schema.neutral import Path, Schema, order_keywords, target, where
 from handrail.providers._schema.phrases import sentences

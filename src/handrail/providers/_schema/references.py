@@ -6,7 +6,8 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-from handrail.providers._schema.data import Malformed, is_list, is_object
+from handrail._support import is_list, is_object
+from handrail.providers._schema.data import Malformed
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 _MAX_NAME_CHARS = 48

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
 from typing import Any, TypeAlias
 
-from handrail.providers._schema.data import is_list, is_object, key, type_of
+from handrail._support import is_list, is_object
+from handrail.providers._schema.data import key, type_of
 from handrail.providers._schema.keywords import ANNOTATIONS, TYPES
 from handrail.providers._schema.neutral import (
     NEVER,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from handrail import Call
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail.runs._reading.records import Records
 from handrail.runs._reading.values import CallRecord, EventQuery
 from handrail.runs.history import read_key
@@ -40,7 +40,7 @@ def read_past_calls(records: Records, *, limit: int = MAX_CALLS) -> tuple[PastCa
     for key, line in decided.items():
         first = {**asked.get(key, {}), **line}
         args: Any = first.get("args")
-        if (isinstance(args, str) or is_table(args)) and isinstance(first.get("tool"), str):
+        if (isinstance(args, str) or is_object(args)) and isinstance(first.get("tool"), str):
             calls.append(
                 PastCall(
                     run=key[0],

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail.tools._notebook.cells import Cell
 
 _MAX_OUTPUT_LINES = 20
@@ -49,13 +49,13 @@ def render_notebook(cells: Sequence[Cell]) -> NotebookText:
 
 def output_lines(cell: Cell) -> list[OutputLine]:
     """Return a cell's outputs."""
-    lines = [line for output in cell.outputs if is_table(output) for line in _show_output(output)]
+    lines = [line for output in cell.outputs if is_object(output) for line in _show_output(output)]
     return [OutputLine("[output]"), *lines] if lines else []
 
 
 def _show_output(output: dict[str, object]) -> Iterator[OutputLine]:
     data = output.get("data")
-    if is_table(data):
+    if is_object(data):
         yield from _show_data(data)
         return
     is_error = output.get("output_type") == "error"

@@ -10,7 +10,7 @@ from typing import Any
 from ag_ui import core
 from ag_ui.encoder import EventEncoder
 
-from handrail._support import is_table
+from handrail._support import is_object
 from handrail.web._guard import bad
 from handrail.web._protocols.asked import ChatRequest, WebAnswer, read_answer, read_text
 from handrail.web._wire import WireEvent
@@ -41,7 +41,7 @@ def read_ag_ui(body: Mapping[str, Any]) -> ChatRequest:
 
 def _read_resume(entry: core.ResumeEntry) -> tuple[str, WebAnswer]:
     pending, _, seen = entry.interrupt_id.rpartition(":")
-    payload = entry.payload if is_table(entry.payload) else {}
+    payload = entry.payload if is_object(entry.payload) else {}
     if entry.status == "cancelled" or payload.get("approved") is not True:
         return pending, read_answer({"answer": "deny", "reason": payload.get("reason") or ""})
     return pending, read_answer({"answer": "allow", "seen": seen})

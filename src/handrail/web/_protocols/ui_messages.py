@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, cast
 
-from handrail._support import is_list, is_table
+from handrail._support import is_list, is_object
 from handrail.web._guard import bad
 from handrail.web._protocols.asked import ChatRequest, WebAnswer, read_answer, read_text
 from handrail.web._wire import WireEvent
@@ -24,9 +24,9 @@ def read_ui_messages(body: Mapping[str, Any]) -> ChatRequest:
     if not isinstance(messages, list) or not messages or not isinstance(body.get("id"), str):
         raise bad("Not a request of the AI SDK's chat transport.")
     last: Any = cast("tuple[Any]", messages)[-1]
-    about = last if is_table(last) else {}
+    about = last if is_object(last) else {}
     parts: Any = about.get("parts")
-    if not is_list(parts) or not all(map(is_table, parts)):
+    if not is_list(parts) or not all(map(is_object, parts)):
         raise bad("The last message has no parts.")
     if about.get("role") == "user":
         texts = [read_text(one.get("text")) for one in parts if one.get("type") == "text"]
