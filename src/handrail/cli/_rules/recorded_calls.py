@@ -134,7 +134,7 @@ def read_sources(line: Mapping[str, Any]) -> tuple[ValueSource, ...]:
 def read_after(line: Mapping[str, Any]) -> dict[str, str]:
     """Return what a run had read before a call, as a line of a journal has it."""
     written = line.get("after", {})
-    return {str(kind): str(call) for kind, call in written.items()} if is_table(written) else {}
+    return {str(kind): str(call) for kind, call in written.items()} if is_object(written) else {}
 
 
 def attach_decisions(
