@@ -17,9 +17,9 @@ back.
 
 - Await each call, arguments by name: `r = await f(x=1)`. In parallel: \
 `await asyncio.gather(f(x=1), f(x=2))`.
-- Use fields only where the type shows them. A function that returns Any: print one result first.
-- A failed call raises. Catch it with `except Exception as e`; the text says why.
-- A call may wait for approval; the program continues later. Read first, write last.
+- Use fields only where the type shows them. Without a return type: print one result first.
+- A failed call raises an exception, whose text says why.
+- A call may wait for approval: read first, write last.
 - No files, network or packages. Modules: asyncio, json, re, math, datetime, collections, \
 itertools, functools, random.
 - Not supported: del, yield, class inheritance, async with, create_task, \
