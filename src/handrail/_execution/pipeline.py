@@ -35,7 +35,7 @@ from handrail._execution.running import (
 )
 from handrail._execution.settings import Approvals, CallLimits, FindCredential, Hook, LongResults
 from handrail._execution.view import View
-from handrail._permissions.checked_call import CheckedCall, shown_sources, with_decision
+from handrail._permissions.checked_call import CheckedCall, find_heard, with_decision
 from handrail._permissions.decide import ALLOW, decide, denial_text
 from handrail._schedule.readiness import STARTED
 from handrail._support.loop import LoopBinding, checkpoint, current_loop, running_loop, trio_token
@@ -222,7 +222,7 @@ class Pipeline:
         checked, record = running.checked, running.record
         changed = running.is_rewritten or checked.parsed.repairs or checked.via != checked.call.via
         fields = checked.accesses, checked.decision or ALLOW, checked.call if changed else None
-        self.listeners.emit(record, Decided, record.call.id, *fields, shown_sources(checked))
+        self.listeners.emit(record, Decided, record.call.id, *fields, *find_heard(checked))
 
     def _refuse(self, record: RequestedCall) -> Result | None:
         """Return the result for a call no longer to run, or None."""
