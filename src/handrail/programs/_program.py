@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -42,6 +43,8 @@ from handrail.sources import HAS_READ
 
 _MAX_CHECKED = 1_000
 """Checked programs, which need no second check."""
+_MAX_STARTS = 2
+"""How often a program begins again in a row after its worker was lost."""
 _MAX_CHECK_SECONDS = 10.0
 """The type check itself has no limit: some short programs take it forever."""
 _checked: OrderedDict[bytes, None] = OrderedDict()
@@ -147,9 +150,7 @@ class Program:
             else:
                 step = await self._check(session)
         except Crashed:
-            session.close()
-            self._session = session = self._make_session(None)
-            step = await self._step(session.start)
+            step = await self._begin_again()
         if isinstance(step, Rejected):
             problems = read_findings(step.findings, self._offer.functions, self._source.framed)
             if problems and not self._context.has_begun:
@@ -171,22 +172,32 @@ class Program:
         raise _NotBegun(describe_refusal([_ENDLESS]))
 
     async def _go_on(self, outcomes: Mapping[int, Any]) -> Step:
-        """Give the program its calls' outcomes. If its worker was lost, begin again, once."""
+        """Give the program its calls' outcomes. If its worker was lost, begin again."""
         assert self._session is not None  # noqa: S101  it waits
-        step: Step
         try:
-            step = await self._step(partial(self._session.settle, outcomes), retry=True)
+            step: Step = await self._step(partial(self._session.settle, outcomes), retry=True)
         except Crashed:
+            return await self._begin_again()
+        return step
+
+    async def _begin_again(self) -> Step:
+        """Run the program from its start to where it was. Its worker can be lost there, too."""
+        left = _MAX_STARTS
+        while True:
+            left -= 1
+            assert self._session is not None  # noqa: S101  a lost one
             self._session.close()
-        else:
-            return step
-        self._printed = Printed(self._offer.limits.printed_chars)
-        self._session = session = self._make_session(None)
-        step = await self._step(session.start)
+            self._printed = Printed(self._offer.limits.printed_chars)
+            self._session = self._make_session(None)
+            with suppress(Crashed):
+                return await self._repeat(self._session, retry=left > 0)
+
+    async def _repeat(self, session: Session, *, retry: bool) -> Step:
+        step: Step = await self._step(session.start, retry=retry)
         for done in self._rounds:
             if not isinstance(step, Waits) or step.calls != done.calls.calls:
                 return Stopped("RuntimeError: the program did not repeat itself")
-            step = await self._step(partial(session.settle, done.outcomes))
+            step = await self._step(partial(session.settle, done.outcomes), retry=retry)
         return step
 
     async def _step(self, work: Callable[[], Any], *, retry: bool = False) -> Any:
