@@ -121,7 +121,7 @@ class RunStore:
         Args:
             run: The id of the run. A new id begins a run.
             lines: The lines to append.
-            after: How many entries the run must have. Raises AppendConflict if it has others.
+            after: How many entries the run must have, or ``SOME``. Else raises AppendConflict.
         """
         check_run(run)
         several = list(lines)
