@@ -14,6 +14,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocstrings import Inventory
+from section_index import make_indexes, read_pages
 
 ROOT = Path(__file__).parents[1]
 FROM_ROOT = {
@@ -47,9 +48,10 @@ _LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)\s#]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are files of the root, the examples, and the model server to download."""
-    for name, uri in FROM_ROOT.items():
-        content = (ROOT / name).read_text(encoding="utf-8")
+    """Add pages of the root, index pages, the examples, and the model server to download."""
+    own = {uri: (ROOT / name).read_text(encoding="utf-8") for name, uri in FROM_ROOT.items()}
+    indexes = make_indexes(config.nav or (), read_pages(ROOT / "docs") | own)
+    for uri, content in (own | indexes).items():
         files.append(File.generated(config, uri, content=content))
     [tiny] = _TINY.findall((ROOT / "docs" / LOCAL_MODEL).read_text(encoding="utf-8"))
     files.append(File.generated(config, TINY, content=tiny))

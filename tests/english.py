@@ -112,7 +112,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "docs/decisions": (18, 15),
     "docs/frameworks": (7, 9),
     "docs/get-started": (11, 14),
-    "docs/guides": (17, 16),
+    "docs/guides": (17, 15),
     "docs/index.md": (9, 4),
     "docs/models": (20, 10),
     "docs/production": (16, 10),

@@ -5,7 +5,7 @@ The file lists every page of the navigation with its first sentence, for models 
 
 from __future__ import annotations
 
-import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ DOCS = ROOT / "docs"
 FILE = DOCS / "llms.txt"
 NAVIGATION = ROOT / "mkdocs.yml"
 
-_SENTENCE = re.compile(r"[^|#!<{:\-\s][^|]*?[.:](?=\s|$)", re.DOTALL)
-_FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+sys.path.insert(0, str(DOCS))
+
+from section_index import first_sentence  # noqa: E402
 
 
 def navigation() -> list[Any]:
@@ -36,17 +36,6 @@ def pages(entries: list[Any] | None = None) -> dict[str, str]:
         for name, below in entry.items()
         for path, title in (pages(below).items() if isinstance(below, list) else [(below, name)])
     }
-
-
-def first_sentence(path: str) -> str:
-    """What the first paragraph of a page says first."""
-    text = (DOCS / path).read_text(encoding="utf-8")
-    body = text[text.index("\n# ") :] if text.startswith("---") else text
-    body = _FENCE.sub("", body)
-    for paragraph in re.split(r"\n{2,}", body):
-        if found := _SENTENCE.match(paragraph):
-            return _LINK.sub(r"\1", " ".join(found[0].split())).rstrip(":.") + "."
-    return ""
 
 
 def llms_txt() -> str:
@@ -67,7 +56,8 @@ def lines() -> Iterator[str]:
             yield from ("", f"## {name}", "")
             for path, title in pages(below).items():
                 if (DOCS / path).exists():
-                    yield f"- [{title}]({path}): {first_sentence(path)}"
+                    text = (DOCS / path).read_text(encoding="utf-8")
+                    yield f"- [{title}]({path}): {first_sentence(text)}"
     yield ""
 
 

@@ -20,6 +20,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
 import api_index  # noqa: E402
+import section_index  # noqa: E402
+
+import llms_txt  # noqa: E402
 
 PAGES = ROOT / "docs" / "reference"
 
@@ -126,6 +129,22 @@ def test_each_public_module_has_a_page_and_the_overview_links_to_each_page() -> 
     assert linked == set(pages)
     assert "handrail.runs.durable" in public_modules()
     assert "handrail.runs.chain" not in public_modules()
+
+
+def test_every_folder_of_pages_has_an_index_page_with_each_of_its_pages_once() -> None:
+    docs = ROOT / "docs"
+    texts = section_index.read_pages(docs)
+    outside = dict.fromkeys(llms_txt.pages(), "# A page\n\nOf the root.\n")
+    indexes = section_index.make_indexes(llms_txt.navigation(), outside | texts)
+    folders = {str(Path(page).parent) for page in llms_txt.pages() if "/" in page}
+
+    assert [one for one in sorted(folders) if f"{one}/index.md" not in {*outside, *indexes}] == []
+    for path, text in indexes.items():
+        folder = path.removesuffix("index.md")
+        below = [page for page in llms_txt.pages() if page.startswith(folder)]
+        linked = re.findall(r"^- \[[^\]]+\]\((\S+)\): \w", text, re.MULTILINE)
+        assert linked == [page.removeprefix(folder) for page in below], path
+    assert "- [Turns](turns.md): Use this page to take results" in indexes["guides/index.md"]
 
 
 def public_modules() -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -76,6 +77,8 @@ class Decided(_Fact):
     """The call as it was decided, if it differs from the requested one."""
     sources: tuple[ValueSource, ...] = field(default=(), compare=False, repr=False)
     """Who named its destinations, as the policy saw it."""
+    after: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
+    """The first calls that read a stranger's text or something private, as the policy saw it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,7 @@ MEANINGLESS: list[tuple[dict[str, Any], str]] = [
     ({"workspace": 5}, "workspace must be a string"),
     ({"workspace": None}, "workspace must be a string"),
     ({"prompt": ["x"]}, "prompt must be a string"),
-    ({"command": "rm"}, "command must be one of run, chat, acp, serve, worker"),
+    ({"command": "rm"}, "command must be one of run, chat, acp, serve, worker, web"),
     (
         {"status": []},
         "status must be one of queued, running, waiting, done, failed, cancelled",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +19,22 @@ def test_the_page_has_the_costs_of_the_ten_tasks() -> None:
         check=True,
     )
     page = (ROOT / "docs/guides/programs.md").read_text(encoding="utf-8")
-    ways = [cell.split(",")[0] for cell in done.stdout.splitlines()[-1].split(" | ")[2:]]
+    cells = done.stdout.splitlines()[-1].split(" | ")[2:]
+    ways = [
+        [int(one) for one in re.findall(r"\d+", cell.replace(", ", " ").replace(",", ""))]
+        for cell in cells
+    ]
 
     assert done.stdout in page
     assert len(done.stdout.splitlines()) == 2 + 10 + 1
-    assert ways == ["98", "45", "20"]
+    assert [requests for requests, *_ in ways] == [98, 45, 20]
+    (_, *alone), (_, *parallel), (_, *program) = ways
+    assert is_more(alone, program, (19.6, 6.7))
+    assert is_more(parallel, program, (8.1, 4.7))
+    assert not is_more(parallel, alone, (1.0, 1.0))
+
+
+def is_more(tokens: list[int], than: list[int], times: tuple[float, float]) -> bool:
+    """Whether a way costs so many times more tokens, without caching and with it."""
+    pairs = zip(tokens, than, times, strict=True)
+    return all(one >= most * other for one, other, most in pairs)

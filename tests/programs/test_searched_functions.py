@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from inline_snapshot import snapshot
 
 from handrail import READ, WRITE, Call, Executor, Tool, Toolset, tool
@@ -12,6 +13,12 @@ from handrail.permissions import Policy
 from handrail.policy import Rulebook
 from handrail.programs import program_tool, with_programs
 from programs.tools import run
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop makes no difference."""
+    return "asyncio"
 
 
 def make_tool(name: str) -> Tool[..., Any]:
@@ -38,12 +45,11 @@ def test_the_description_of_many_functions_is_short() -> None:
     _, _, shown = many.partition("Functions:\n")
 
     assert "find_functions" not in few
-    assert "async def refund(order: int) -> Any:" in few
+    assert "async def refund(order: int): " in few
     assert len(many) / 4 <= 1_000
     assert shown.partition("crm__field_1,")[0] == snapshot(
         """\
-async def find_functions(query: str, limit: int = 5) -> Any:
-    "Find functions by what they do. Print the result."
+async def find_functions(query: str, limit: int = 5): "Find functions by what they do. Print the result."
 
 It finds the 401 others, by what they do. Write a first program that prints what you need, and call these in the next one: `print(await find_functions(query="..."))`. Their names:
 crm__field_0, \
@@ -64,8 +70,7 @@ async def find_and_call(tools: Iterable[Any], policy: Policy | None = None) -> l
 
 FOUND = """\
 Printed:
-async def refund(order: int) -> Any:
-    "Give the money for an order back."
+async def refund(order: int): "Give the money for an order back."
 """
 
 

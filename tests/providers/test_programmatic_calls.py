@@ -176,3 +176,20 @@ def read_outputs(api: str, body: dict[str, Any]) -> dict[str, Any]:
         return {one["tool_use_id"]: one["content"] for one in results["content"]}
     outputs = [one for one in body["input"] if one["type"] == "function_call_output"]
     return {one["call_id"]: (one["output"], one.get("caller")) for one in outputs}
+
+
+@pytest.mark.parametrize(
+    "item", [{"type": "mcp_call", "id": "m1"}, {"type": "web_search_call", "id": "w1"}]
+)
+def test_a_call_that_the_provider_ran_for_a_program_goes_back_unchanged(
+    item: dict[str, Any],
+) -> None:
+    """Such calls have no id for a result."""
+    api, made = APIS["openai_responses"], {**item, "caller": PROGRAM}
+    output = [made, function_call("t1", "tea", PROGRAM)]
+    reply = api.decode({**RESPONSES, "output": output})
+    results = ToolResults((Result("t1", "3"),))
+    sent = api.encode_messages([Prompt.of("Count."), reply, results])["input"]
+
+    assert [one for one in sent if one.get("type") == item["type"]] == [made]
+    assert [one["caller"] for one in sent if one.get("type") == "function_call_output"] == [PROGRAM]

@@ -26,6 +26,7 @@ from handrail.runs import (
     open_runs,
     verify,
 )
+from runs.durable.statements import counting, watching
 from runs.parked import writing
 
 APPENDS = """
@@ -333,6 +334,34 @@ def test_four_writers_of_one_run_make_one_chain(tmp_path: Path) -> None:
     assert (head and head.entries, verify(journal, "r")) == (120, None)
 
 
+def test_a_run_is_read_again_only_after_someone_else_has_changed_it(tmp_path: Path) -> None:
+    line = JournalLine.of("status", status="done")
+    with watching(), counting("s.unfinished") as read:
+        journal, other = (open_runs(tmp_path / "journal.db") for _ in range(2))
+        for _ in range(5):
+            journal.append("r", [line])
+        alone = len(read)
+        other.append("r", [line, line])
+        beside = journal.append("r", [line])
+        after = len(read)
+        other.remove("r")
+        anew = journal.append("r", [line])
+    entries = [(entry.number, entry.digest) for entry in other.read("r")]
+
+    assert (alone, after, len(read)) == (1, 3, 4)
+    assert (beside.entries, anew.entries, entries) == (8, 1, [(1, anew.digest)])
+    assert (verify(other, "r"), other.head("r")) == (None, anew)
+
+
+def test_a_page_that_is_not_full_is_the_last_one(journal: RunStore) -> None:
+    for _ in range(4):
+        journal.append("r", [JournalLine.of("x")])
+    with watching(), counting("SELECT first, digest, lines") as pages:
+        entries = list(open_runs(journal.path).read("r"))
+
+    assert ([entry.number for entry in entries], len(pages)) == ([1, 2, 3, 4], 2)
+
+
 def test_a_file_of_an_earlier_version_is_refused(journal: RunStore) -> None:
     journal.path.parent.mkdir()
     with closing(sqlite3.connect(journal.path)) as connection:
@@ -367,5 +396,6 @@ def test_a_damaged_run_takes_no_lines_and_no_process_waits_for_ever(journal: Run
         connection.execute("UPDATE handrail_run SET entries = 1")
         connection.commit()
 
+    damaged = open_runs(journal.path)
     with pytest.raises(JournalError, match=r"Run r is damaged\. Find the damage with"):
-        journal.append("r", [JournalLine.of("c")])
+        damaged.append("r", [JournalLine.of("c")])

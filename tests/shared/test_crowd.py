@@ -105,6 +105,7 @@ def test_the_check_notices_a_budget_that_reserves_nothing(sqlite: str, tmp_path:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1_400)
 def test_a_thousand_requests_of_twenty_people(database: str, tmp_path: Path) -> None:
     spent = crowd(
         database, tmp_path, people=20, requests=1000, limit=1.5, deaths=1, die_after=40, wait=10.0

@@ -3,9 +3,12 @@
 # ruff: noqa: RUF001  letters of other languages
 from __future__ import annotations
 
+from typing import Annotated
+
 import pytest
 
-from handrail import WRITE, Access, Call, Executor, Toolset, tool
+from handrail import DESTROY, READ, WRITE, Access, Call, Executor, Toolset, tool
+from handrail.sources import Own
 
 NAMED = [
     (
@@ -89,6 +92,27 @@ NAMED = [
     ("کتاب\u200cها را بفرست", "کتاب\u200cها", "file"),
     ("delete tickets 12, 13 and 14", "14", "ticket"),
     ("Hakkı'ya yaz", "Hakkı", "user"),
+    ("Post in #dev-ops.", "dev-ops", "channel"),
+    ("Post in #dev-ops.", "#dev-ops", "channel"),
+    ("Post in dev-ops", "#dev-ops", "channel"),
+    ("DM dora_k", "@dora_k", "user"),
+    ("@anna-k und @bo", "anna-k", "user"),
+    ("Book Dr. Moreau for 3 pm", "Dr Moreau", "doctor"),
+    ("Book Dr Moreau for 3 pm", "Dr. Moreau", "doctor"),
+    ("Call +44 (0)20 7946 0958", "+442079460958", "tel"),
+    ("Call 415 555 0132", "4155550132", "tel"),
+    ("Cancel the event (id=abc123)", "abc123", "event"),
+    ("Restart web-3.internal:8080.", "web-3.internal", "host"),
+    ("Read www.our-company.com.They are new", "https://www.our-company.com", "url"),
+    ("Überweise 1.250,50 €", "1250.5", "amount"),
+    ("Paie 1 250,50 €", "1250.50", "amount"),
+    ("Zahle 1'250.50 CHF", "1250.50", "amount"),
+    ("Invite O'Neil", "O'Neil", "user"),
+    ("박지민님을 초대해줘", "박지민", "user"),
+    ("박지민 씨에게 보내줘", "박지민", "user"),
+    ("邀请李娜参加会议", "李娜", "user"),
+    ("在销售频道发布", "销售", "channel"),
+    ("预订北京饭店的房间", "北京饭店", "hotel"),
 ]
 """What the user wrote, the value in the call, and its scheme."""
 NOT_NAMED = [
@@ -116,6 +140,28 @@ NOT_NAMED = [
     ("田中一郎にメール", "田中", "user"),
     ("Read x.com/a, and 12 files", "12", "ticket"),
     ("between tickets 12 and 13 of May 14", "14", "ticket"),
+    ("#dev-ops-private", "dev-ops", "channel"),
+    ("a#dev-ops", "dev-ops", "channel"),
+    ("Drachen. Moreau", "dr moreau", "doctor"),
+    ("tickets 1234 5678", "12345678", "ticket"),
+    ("am 30.11.2024", "30112024", "order"),
+    ("Call +49 (0)30 1234567 8", "+49301234567", "tel"),
+    ("https://x.com/?id=abc123", "abc123", "event"),
+    ("id=abc123&x=2", "abc123", "event"),
+    ("Restart web-3.internal:80801", "web-3.internal:8080", "host"),
+    ("10.0.0.50", "10.0.0.5", "host"),
+    ("see anna@x.com.Evil.io now", "anna@x.com", "email"),
+    ("Delete report.Pdf now", "report", "file"),
+    ("Pay $1,250.50", "250.50", "amount"),
+    ("Zahle 1.250,50 €", "250.50", "amount"),
+    ("paid 125000,50", "125000", "order"),
+    ("12345678,123 units", "12345678", "account"),
+    ("Invite O'Neil", "Neil", "user"),
+    ("Jean\u2011Paul", "Paul", "user"),
+    ("박지민님들", "박지민", "user"),
+    ("박지민수를 초대", "박지민", "user"),
+    ("北京饭店集团", "北京饭店", "hotel"),
+    ("大王小明", "王小明", "user"),
 ]
 """A longer value, another one, or one that only looks the same."""
 
@@ -139,3 +185,47 @@ def test_a_value_that_the_user_wrote_is_theirs(said: str, value: str, scheme: st
 @pytest.mark.parametrize(("said", "value", "scheme"), NOT_NAMED)
 def test_another_value_is_not_theirs(said: str, value: str, scheme: str) -> None:
     assert source_of(said, value, scheme) != "person"
+
+
+OWN_NAMES = [
+    ("Delete the Q3 report final.", "Q3 report final.xlsx", "person"),
+    ("Delete the report.", "report.xlsx", "own"),
+    ("Share it with Anna Bauer.", "Bauer, Anna", "person"),
+    ("Share it with Anna Bauer.", "Dr. Anna Bauer", "person"),
+    ("Share it with Anna.", "Anna Bauer", "own"),
+    ("Share it with Anna Bauerfeind.", "Bauer, Anna", "own"),
+]
+"""What the user wrote, the name in an own row, and who named the row's id."""
+
+
+async def kind_of_own(said: str, *names: str) -> str:
+    @tool(effect=READ, touches=lambda **_: ())
+    def look() -> list[dict[str, Annotated[str, Own]]]:
+        """List things."""
+        return [{"id": f"ID-90{number}", "name": name} for number, name in enumerate(names)]
+
+    @tool(effect=DESTROY, touches=lambda thing, **_: Access(DESTROY, f"thing:{thing}"))
+    def delete(thing: str) -> str:
+        """Delete a thing."""
+        return thing
+
+    executor = Executor(Toolset(look, delete))
+    turn = executor.turn("1", run="R", said=[said])
+    await executor.run(Call("look", {}, "c1"), turn=turn)
+    later = executor.turn("2", run="R")
+    return executor.explain(Call("delete", {"thing": "ID-900"}, "c2"), turn=later).sources[0].kind
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("said", "name", "kind"), OWN_NAMES)
+async def test_people_write_the_names_of_own_rows_in_their_way(
+    said: str, name: str, kind: str
+) -> None:
+    assert await kind_of_own(said, name) == kind
+
+
+@pytest.mark.anyio
+async def test_a_name_of_two_own_rows_names_neither() -> None:
+    said = "Delete the Q3 report final."
+
+    assert await kind_of_own(said, "Q3 report final.xlsx", "Q3 report final.pdf") == "own"

@@ -13,7 +13,7 @@ import pytest
 from handrail import READ, Call, Context, Text, tool
 from handrail.agent import Agent
 from handrail.approvals import defer
-from handrail.messages import Delta, Reply, Request
+from handrail.messages import Delta, Reply, Request, ToolResults
 from handrail.runs.durable import DurableRuns
 from handrail.web import ChatApp
 from handrail.web.conversations import Conversations
@@ -347,6 +347,41 @@ async def test_a_result_from_the_background_is_no_message_of_the_user(
     assert {"role": "tool", "results": []} in shown
     assert [one["role"] for one in shown].count("user") == 1
     assert "secret" not in str(shown)
+
+
+async def test_a_conversation_goes_on_with_the_calls_of_a_cancelled_run(
+    kind: str, database: str
+) -> None:
+    hangs, told = anyio.Event(), list[str]()
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    @tool
+    async def hang() -> None:
+        """Hang."""
+        hangs.set()
+        await anyio.sleep_forever()
+
+    async def model(request: Request) -> Reply:
+        replies = [one for one in request.messages if isinstance(one, Reply)]
+        if hangs.is_set():
+            results = [one for one in request.messages if isinstance(one, ToolResults)]
+            told.extend(str(one.failure or one.text) for each in results for one in each.results)
+            return Reply((Text("Yes."),))
+        return Reply((Call(("pay", "hang")[len(replies)], {}, f"c{len(replies)}"),))
+
+    async with chatting(kind, database, agent=Agent(model, [pay, hang])) as client:
+        body = {"text": "pay", "conversation": "k"}
+        async with client.stream("POST", "/chat", json=body) as response:
+            await hangs.wait()
+            await client.post("/conversations/k/cancel", json={})
+            assert [event.event async for event in read_events(response)][-1] == "end"
+        await post_chat(client, {"text": "And?", "conversation": "k"})
+
+    assert (told[0], "may have taken effect" in told[1]) == ("paid", True)
 
 
 async def test_a_conversation_says_what_became_of_a_stopped_background_call(database: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -332,6 +333,36 @@ async def test_a_deps_function_gets_the_visitor_also_after_anothers_answer(sqlit
 
     assert REFUNDS == [("o1", 500, "database of ada")]
     assert made == [("ada", {"plan": "gold"})] * 2
+
+
+async def test_an_answered_run_has_the_metadata_of_its_own_message(sqlite: str) -> None:
+    """What a person may do can change between two messages of a conversation."""
+    REFUNDS.clear()
+    plans = {"ada": "gold"}
+
+    def by_plan(request: Any) -> Visitor | None:
+        found = identify(request)
+        return found and replace(found, metadata={"plan": plans.get(found.principal, "")})
+
+    def plan(visitor: Visitor) -> Any:
+        return visitor.metadata["plan"]
+
+    app = ChatApp(shop_agent(), by_plan, origins=[ORIGIN], database=sqlite, deps=plan)
+    async with client_of(app) as client:
+        await post_chat(client, {"text": "hello", "conversation": "k"})
+        plans["ada"] = "none"
+        sent = {"text": "refund o1 500", "conversation": "k"}
+        async with client.stream("POST", "/chat", json=sent) as response:
+            async for line in response.aiter_lines():
+                if '"waiting"' in line:
+                    break
+        boss = as_person("boss")
+        [request] = (await client.get("/inbox", headers=boss)).json()["requests"]
+        given = {"answer": "allow", "seen": request["seen"]}
+        await client.post(f"/inbox/{request['pending']}", json=given, headers=boss)
+        assert [line async for line in _rest(client)]
+
+    assert REFUNDS == [("o1", 500, "none")]
 
 
 async def _rest(client: httpx2.AsyncClient) -> AsyncGenerator[str]:

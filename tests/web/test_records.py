@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from cli_harness import Handrail, made
-from handrail import READ, Allow, Call, tool
+from handrail import READ, Allow, Call, Text, tool
 from handrail.agent import Agent
 from handrail.approvals import defer
 from handrail.messages import Prompt, Reply, Request, StreamItem
@@ -251,6 +251,39 @@ async def test_a_cancelled_run_asks_no_one_what_it_would_do_next(
         status = [one.status for one in store.runs()]
 
     assert (asked, status) == (([], ["cancelled"]) if is_cancelled else (["pay"], ["waiting"]))
+
+
+@pytest.mark.parametrize("is_erased", [True, False])
+async def test_a_run_under_way_writes_nothing_about_an_erased_person(
+    database: str, *, is_erased: bool
+) -> None:
+    began, go = anyio.Event(), anyio.Event()
+
+    @tool(effect=READ)
+    async def look() -> str:
+        """Look."""
+        began.set()
+        await go.wait()
+        return "a secret"
+
+    async def model(request: Request) -> AsyncIterator[StreamItem]:
+        turn = sum(isinstance(one, Reply) for one in request.messages)
+        yield Reply((Text("Seen."),) if turn else (Call("look", {}, "c1"),))
+
+    app = ChatApp(Agent(model, [look]), identify, origins=[ORIGIN], database=database)
+    store = open_runs(database)
+    async with client_of(app) as client:
+        body = {"text": "My secret.", "conversation": "k"}
+        async with client.stream("POST", "/chat", json=body) as response:
+            await began.wait()
+            if is_erased:
+                await Conversations(store).erase("ada")
+            go.set()
+            events = [line async for line in response.aiter_lines() if line.startswith("event")]
+
+    assert events[-1] == "event: end"
+    assert [one.status for one in store.runs()] == ([] if is_erased else ["done"])
+    assert list(store.names()) == [one.run for one in store.runs()]
 
 
 async def test_old_runs_of_chats_are_pruned_with_their_conversations(

@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -46,8 +47,9 @@ class Service:
     """The processes of one service."""
 
     def __init__(self, database: str, folder: Path) -> None:
-        self._words = [database, str(folder), str(find_port())]
-        self.url = f"http://127.0.0.1:{self._words[2]}"
+        self.port = find_port()
+        self._words = [database, str(folder), str(self.port)]
+        self.url = f"http://127.0.0.1:{self.port}"
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, word: str) -> subprocess.Popen[bytes]:
@@ -69,13 +71,13 @@ def serving(database: str, folder: Path) -> Generator[Service]:
             process.wait()
 
 
-def open_page(browser: Any, url: str) -> None:
-    """Open a page of a server that may still start."""
+def wait_for(service: Service) -> None:
+    """Return once the web process listens: each page of a browser's error costs it a process."""
     while True:
-        browser.call("Page.navigate", url=url)
-        browser.until("document.readyState === 'complete'")
-        if browser.evaluate("document.querySelector('#talk') !== null"):
-            return
+        with socket.socket() as asked:
+            if not asked.connect_ex(("127.0.0.1", service.port)):
+                return
+        time.sleep(0.05)
 
 
 def say(browser: Any, text: str) -> None:
@@ -93,10 +95,11 @@ def test_a_customer_sees_one_answer_and_gets_one_refund(
     database = found if isinstance(found, str) else found()
     with ExitStack() as stack:
         service = stack.enter_context(serving(database, tmp_path))
-        customer, staff = (stack.enter_context(browsing()) for _ in range(2))
         web, worker = service.start("web"), service.start("worker")
-        open_page(customer, f"{service.url}/ada")
-        open_page(staff, f"{service.url}/staff")
+        wait_for(service)
+        customer, staff = (stack.enter_context(browsing()) for _ in range(2))
+        customer.open(f"{service.url}/ada")
+        staff.open(f"{service.url}/staff")
         say(customer, "Refund 150 euros of o1, please.")
         staff.until("document.querySelector('button.allow') !== null")
         asked = staff.evaluate("document.querySelector('#inbox p').textContent")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from handrail._labels.sources import ValueSource  # which few calls have
 
 _new: Callable[..., Any] = vars(tuple)["__new__"]
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
@@ -51,15 +52,18 @@ class CheckedCall(NamedTuple):
         spec: Spec,
         accesses: tuple[Access, ...],
         sources: tuple[ValueSource, ...] = (),
+        *,
+        after: Mapping[str, str] = _NOTHING,
     ) -> CheckedCall:
         """Return an earlier checked call, to try a policy. Its arguments are plain JSON."""
         text = call.args if isinstance(call.args, str) else json.dumps(dict(call.args))
         turn: Turn[Any] = Turn(None, "recorded", "recorded")
-        if sources:
+        if sources or after:
             from handrail._sources.heard import Heard
 
             heard = Heard()
             heard.recorded[turn.key_of(call.id)] = sources
+            heard.recorded_after = after
             turn.options = turn.options._replace(heard=heard)
         args = Args({}, text or "{}")
         return cls(replace(call, args=text), spec, accesses, turn, parsed=args)
@@ -129,7 +133,9 @@ class CheckedCall(NamedTuple):
         """
         heard = self.turn.options.heard
         if heard is None:
-            return MappingProxyType({})
+            return _NOTHING
+        if heard.recorded_after is not None:
+            return heard.recorded_after
         heard.catch_up()
         found = heard.find_first(self._is_private)
         return MappingProxyType({kind: text for kind, text in found.items() if text})
@@ -192,3 +198,8 @@ def shown_sources(checked: CheckedCall, *, in_workspace: bool = False) -> tuple[
     if checked.turn.options.heard is None:
         return ()
     return checked.find_sources(in_workspace=in_workspace)
+
+
+def find_heard(checked: CheckedCall) -> tuple[tuple[ValueSource, ...], dict[str, str]]:
+    """Return what a journal keeps: who named the call's values, and what was read before."""
+    return shown_sources(checked), dict(checked.after)

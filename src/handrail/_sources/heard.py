@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from handrail._labels.sources import SAID, OwnValue, ValueSource
 from handrail._schema.marks import find_leaves
 from handrail._sources.frames import unframe
-from handrail._sources.spelling import normalize, normalize_value
+from handrail._sources.names import spell_names
+from handrail._sources.spelling import normalize, normalize_value, spell_said
 from handrail._sources.words import find_whole
 from handrail._support import is_list, is_object
+from handrail._values.access import Access
 from handrail._values.result import Result, read_result, write_result
 from handrail._values.saved import VERSION, Fields, load, save
 
@@ -41,6 +43,15 @@ class HeardCall(NamedTuple):
     def of_text(cls, name: str, text: str) -> HeardCall:
         """Return a text from no tool, such as a quote in a prompt."""
         return cls(name, "{}", Result("", text))
+
+
+class LastLookup(NamedTuple):
+    """A call and its sources."""
+
+    args: str
+    accesses: tuple[Access, ...]
+    version: int
+    found: tuple[ValueSource, ...]
 
 
 class Feed(Protocol):
@@ -140,7 +151,7 @@ class Heard:
         self._max_chars, self._chars = max_chars, 0
         self.follows_turns = follows_turns
         self.said: list[str] = []
-        """What people wrote, in one spelling."""
+        """What people wrote, in one spelling; some texts in a plainer one, too."""
         self.calls: list[HeardCall] = []
         self.reads: list[ReadText] = []
         self.own: dict[str, list[OwnEntry]] = {}
@@ -148,8 +159,12 @@ class Heard:
         """Sources from another process, by call key."""
         self.progress: dict[str, int] = {}
         """How many results were searched for each value, in vain."""
-        self._changes = 0
-        self.last: tuple[Any, Any, Any] | None = None
+        self.recorded_after: Mapping[str, str] | None = None
+        """What came before a call in another process."""
+        self._changes, self._noted = 0, 0
+        self._firsts: dict[str, str] = {}
+        self._first_read = ""
+        self.last: LastLookup | None = None
         """What was looked up last, since a call is looked up several times."""
         self._raw: list[str] = []
         self._feeds: list[Feed] = []
@@ -182,14 +197,15 @@ class Heard:
             if text and text not in self._raw:
                 self._changes += 1
                 self._raw.append(text)
-                self.said.append(normalize(text))
+                self.said += spell_said(text)
 
     def add(self, name: str, args: Any, result: Result) -> None:
         """Add a call that has ended. A failed one makes nothing known: errors repeat arguments."""
         is_failed = result.failure is not None and not result.metadata.get(HAS_READ)
         if is_failed or result.pending is not None:
             return
-        result = result._replace(text=unframe(result.text))
+        if (text := unframe(result.text)) != result.text:
+            result = result._replace(text=text)
         call = HeardCall(name, args, result)
         self._changes += 1
         self.calls.append(call)
@@ -205,6 +221,7 @@ class Heard:
 
     def _forget(self, most: int) -> None:
         """Forget the oldest results beyond a size, but not their tools' names."""
+        self._note_firsts()
         while self._chars > most:
             oldest = self.reads.pop(0)
             self._chars -= len(oldest.result.text)
@@ -222,6 +239,7 @@ class Heard:
                 one.name == stub.name and bool(one.result.text) is bool(text) for one in known
             )
             self.calls[at : at + 1] = [] if same else [stub]
+        self._noted = len(self.calls)
 
     def follow(self, feed: Feed) -> None:
         """Listen to a feed, when a value is looked up or another feed follows."""
@@ -249,10 +267,22 @@ class Heard:
 
     def find_first(self, is_private: Callable[[str], bool]) -> dict[str, str]:
         """Return the first calls that read text of strangers, and something private."""
-        calls = [call for heard in self.around for call in heard.calls]
-        read = next((call for call in calls if has_material(call.result)), None)
-        private = next((call for call in calls if is_private(call.name)), None)
-        return {"read": _name_call(read), "private": _name_call(private)}
+        self._note_firsts()
+        around = {} if self.outer is None else self.outer.find_first(is_private)
+        private = next((call for name, call in self._firsts.items() if is_private(name)), "")
+        return {
+            "read": self._first_read or around.get("read", ""),
+            "private": private or around.get("private", ""),
+        }
+
+    def _note_firsts(self) -> None:
+        """Note the first calls that matter to rules, once for each call."""
+        for call in self.calls[self._noted :]:
+            named = f"{call.name} (call {call.result.call_id})"
+            self._firsts.setdefault(call.name, named)
+            if not self._first_read and has_material(call.result):
+                self._first_read = named
+        self._noted = len(self.calls)
 
     def to_json(self) -> str:
         """Return JSON text for ``from_json``, for the same run in another process."""
@@ -266,10 +296,6 @@ class Heard:
     def from_json(cls, text: str) -> Heard:
         """Read what ``to_json`` wrote. Raises ValueError for any other text."""
         return load("Heard", text, _read_heard)
-
-
-def _name_call(call: HeardCall | None) -> str:
-    return "" if call is None else f"{call.name} (call {call.result.call_id})"
 
 
 def has_material(result: Result) -> bool:
@@ -349,9 +375,9 @@ def _find_called(own: Sequence[OwnValue]) -> dict[str, list[str]]:
     for one in own:
         row, _, field = one.place.rpartition(".")
         if row and _NAMES.search(field):
-            name = normalize_value(one.value)
-            rows.setdefault(row, []).append(name)
-            counts[name] = counts.get(name, 0) + 1
+            for name in spell_names(normalize_value(one.value)):
+                rows.setdefault(row, []).append(name)
+                counts[name] = counts.get(name, 0) + 1
     return {row: [name for name in names if counts[name] == 1] for row, names in rows.items()}
 
 

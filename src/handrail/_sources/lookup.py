@@ -12,8 +12,7 @@ from handrail._sources.spelling import (
     is_plain,
     is_short,
     normalize_value,
-    spell_number,
-    spell_plainly,
+    spell_value,
 )
 from handrail._sources.words import find_whole
 
@@ -53,7 +52,7 @@ def find_source(heard: Heard, wanted: Wanted) -> ValueSource:
     value = normalize_value(wanted.value)
     if not value:
         return _make(wanted, "nowhere")
-    spellings = spell_number(value)
+    spellings = spell_value(value)
     return (
         _find_person(heard, wanted, spellings)
         or _find_own(heard, wanted, spellings)
@@ -75,8 +74,10 @@ def _make(wanted: Wanted, kind: str, **more: str) -> ValueSource:
 
 def _find_person(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
     for one in heard.around:
-        if any(is_said(value, text, wanted) for text in one.said for value in spellings):
-            return _make(wanted, "person")
+        for text in one.said:
+            for value in spellings:
+                if is_said(value, text, wanted):
+                    return _make(wanted, "person")
     return None
 
 
@@ -84,11 +85,9 @@ def is_said(value: str, text: str, wanted: Wanted) -> bool:
     """Return whether a person has named a value in a text. Both are in one spelling."""
     if is_short(value):
         return value.isdigit() and _is_numbered(value, text, wanted)
-    plain = spell_plainly(text)
-    if find_whole(value, text) >= 0 or (plain != text and find_whole(value, plain) >= 0):
+    if find_whole(value, text) >= 0:
         return True
-    text = plain
-    if (groups := find_groups(value)) is not None and groups.search(text):
+    if (groups := find_groups(value, wanted.schemes)) is not None and groups.search(text):
         return True
     return _is_in_address(value, text, wanted)
 
@@ -100,7 +99,7 @@ def _is_numbered(value: str, text: str, wanted: Wanted) -> bool:
     )
     if not words or value not in text:
         return False
-    between = r"s?[ :]{0,3}(?:ids?|no\.?|nr\.?|number)?[ :]{0,3}"
+    between = r"s?[ :]{0,3}(?:ids?|no\.?|n°|nr\.?|number)?[ :]{0,3}"
     alone = r"(?![\w.,:/\-]{0,40}\d|\w)"
     numbered = rf"\b(?:{words}){between}{_LISTED}#? ?{value}{alone}"
     return re.search(numbered, text) is not None
@@ -111,7 +110,8 @@ def _is_in_address(value: str, text: str, wanted: Wanted) -> bool:
     if value not in text:
         return False
     if wanted.schemes & _HOSTS:
-        return re.search(rf"(?<![\w@.\-/]){re.escape(value)}(?::\d+)?/", text) is not None
+        port = r"(?::\d+)?(?:/|(?<=\d)(?![\w:@\-]|\.\w))" if ":" not in value else "/"
+        return re.search(rf"(?<![\w@.\-/]){re.escape(value)}{port}", text) is not None
     if "." in value.partition("/")[0] or "@" in value or value.isdigit():
         return False
     return _is_in_path(value, text)
@@ -141,20 +141,22 @@ def _is_in_path(value: str, text: str) -> bool:
 def _find_own(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
     best: ValueSource | None = None
     for one in heard.around:
+        if not one.own:
+            continue
         for entry in (entry for value in spellings for entry in one.own.get(value, ())):
             if entry.own.scheme and entry.own.scheme.casefold() not in wanted.schemes:
                 continue
             best = _describe_own(heard, wanted, entry)
             if best.kind == "person":
                 return best
-    if best is None and any(_is_just_written(one, spellings) for one in heard.around):
+    short = [] if best is not None else [value for value in spellings if is_short(value)]
+    if short and any(_is_just_written(one, short) for one in heard.around):
         return _make(wanted, "own", place=YOURS)
     return best
 
 
-def _is_just_written(heard: Heard, spellings: list[str]) -> bool:
+def _is_just_written(heard: Heard, short: list[str]) -> bool:
     """Return whether a person has written a short value, perhaps about something else."""
-    short = [value for value in spellings if is_short(value)]
     return any(find_whole(value, text) >= 0 for value in short for text in heard.said)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from handrail._sources.names import drop_title_dots
+
 _INVISIBLE = re.compile(
     "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]"
 )
@@ -18,7 +20,16 @@ _CODE = re.compile(r"[a-z0-9]{12,}")
 _NUMBER = re.compile(r"\+?\d{7,}")
 _WORD = "[^\\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
 """A letter or digit, except in scripts without spaces: there, a digit beside it is a word."""
+_SIGNS = ("@", "#")
+_HANDLE = re.compile(r"[\w\-]+")
+_SWAPPED = str.maketrans(",.", ".,")
+_SENTENCE = re.compile(r"(?<=[a-z0-9])\.(?=[A-Z][a-z]+[\s,'])")
+_ADDRESS, _MAX_ADDRESS_CHARS = re.compile(r"[.@/][^\s.]*$"), 200
+"""A full stop before a sentence without a space; and before it, the address in front of it."""
+_TRUNK_ZERO = re.compile(r"(\+\d{1,3} ?)\(0\)")
 _OTHER_DIGIT = re.compile(r"(?![0-9])\d")
+GROUPED = frozenset("tel phone mobile fax sms number account iban card".split())
+"""Schemes whose numbers are written in groups."""
 _LEAST_DIGITS = 6
 _MAX_CODE_CHARS = 80
 _LEAST_CHARS = 4
@@ -35,12 +46,23 @@ def normalize(text: str) -> str:
     return " ".join(text.split())
 
 
-def spell_plainly(text: str) -> str:
-    """Return a person's text with ASCII digits and straight apostrophes, as a value may have."""
-    if text.isascii():
-        return text
-    plain = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
-    return plain.replace("\u2019", "'")
+def spell_said(text: str) -> list[str]:
+    """Return a person's text in one spelling, and in a plainer one if it differs.
+
+    The plain one has ASCII digits, straight apostrophes, and no dots after titles. It has no zero
+    in brackets after a country's code, and a space after a sentence that ends with an address.
+    """
+    plain = _SENTENCE.sub(_end_sentence, text)
+    if not plain.isascii():
+        plain = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), plain)
+        plain = plain.replace("\u2019", "'")
+    plain = drop_title_dots(_TRUNK_ZERO.sub(r"\1", normalize(plain)))
+    return list(dict.fromkeys([normalize(text), plain]))
+
+
+def _end_sentence(stop: re.Match[str]) -> str:
+    before = stop.string[max(0, stop.start() - _MAX_ADDRESS_CHARS) : stop.start()]
+    return ". " if _ADDRESS.search(before) else "."
 
 
 def normalize_value(value: str) -> str:
@@ -77,28 +99,41 @@ def is_wide(letter: str) -> bool:
     )
 
 
-def spell_number(value: str) -> list[str]:
-    """Return how a text may spell a value: for ``1000.0`` also 1000, 1,000 and 1,000.00."""
+def spell_value(value: str) -> list[str]:
+    """Return how a text may spell a value: ``#sales`` without its sign, numbers, titles."""
+    if value[:1] in _SIGNS and _HANDLE.fullmatch(value[1:]) and not is_short(value[1:]):
+        return [value, value[1:]]
+    if ". " in value:
+        return list(dict.fromkeys([value, drop_title_dots(value)]))
+    return _spell_number(value)
+
+
+def _spell_number(value: str) -> list[str]:
+    """Return spellings of a number: for ``1000.0`` also 1000, 1,000, 1,000.00 and 1.000,00."""
     if not value.isascii() or not _DECIMAL.fullmatch(value) or len(value) > _MAX_DECIMAL_CHARS:
         return [value]
     number = float(value)
     short = [f"{number:.0f}", f"{number:,.0f}"] if number == int(number) else []
     if value.isdigit():
         return list(dict.fromkeys([value, *short])) if value[0] != "0" else [value]
-    return list(dict.fromkeys([value, *short, f"{number:.2f}", f"{number:,.2f}"]))
+    long = f"{number:,.2f}"
+    elsewhere = [long.translate(_SWAPPED).replace(".", mark) for mark in (".", "", " ", "'")]
+    elsewhere.append(long.replace(",", "'"))
+    return list(dict.fromkeys([value, *short, f"{number:.2f}", long, *elsewhere]))
 
 
-def find_groups(value: str) -> re.Pattern[str] | None:
+def find_groups(value: str, schemes: frozenset[str] = GROUPED) -> re.Pattern[str] | None:
     """Return a pattern for a long code or a phone number that is written in groups.
 
     Returns None for anything else. ``GB29 NWBK 6016 1331 9268 19`` and ``+49 (30) 123-4567`` are
-    such. More digits before or after it make another code.
+    such. More digits before or after it make another code. A number that is neither a phone's nor,
+    by its schemes, an account's has no groups: two numbers beside each other are two.
     """
     if len(value) > _MAX_CODE_CHARS:
         return None
     code = _GAPS.sub("", value)
     is_code = _CODE.fullmatch(code) and sum(map(str.isdigit, code)) >= _LEAST_DIGITS
-    if not is_code and not _NUMBER.fullmatch(code):
+    if not is_code and not (_NUMBER.fullmatch(code) and _has_groups(code, schemes)):
         return None
     letters = [re.escape(letter) for letter in code]
     if code.startswith(("+", "00")):  # both begin an international number
@@ -107,4 +142,8 @@ def find_groups(value: str) -> re.Pattern[str] | None:
     before = rf"(?<!{_WORD})(?<![+@/.\-]){before}"
     after = r"(?![.\-/ ](?=[a-z]*\d))" if code[-1].isdigit() else ""
     spelled = _GAP.join(letters)
-    return re.compile(rf"{before}{spelled}(?!{_WORD}|@){after}(?![.\-/]\w)")
+    return re.compile(rf"{before}{spelled}(?!{_WORD}|@){after}(?![.\-/]\w|,\d{{1,3}}(?!\d))")
+
+
+def _has_groups(number: str, schemes: frozenset[str]) -> bool:
+    return number[0] in "+0" or not schemes.isdisjoint(GROUPED)

@@ -6,22 +6,32 @@ import re
 
 from handrail._sources.spelling import is_wide
 
-_INSIDE = re.compile(r"[\w@\-/+%&=#~]")
+_INSIDE = re.compile(r"[\w@\-\u2010/+%&=#~]")
 """Beside one of these, a value is in a longer one."""
 _JOINTS = frozenset(".:")
-_HANGUL_ENDS = frozenset(
-    "에게서 한테서 으로 에게 한테 까지 부터 에서 이랑 께 님께 씨에게 "
-    "님에게 님 씨 에 을 를 이 가 은 는 와 과 의 로 도 만 랑".split()
-)
-"""Korean particles at the end of a name. After them, the word must end."""
-_HANGUL = re.compile("[\uac00-\ud7a3]{1,8}")
+_PARTICLES = (
+    "에게서 한테서 으로 에게 한테 까지 부터 에서 이랑 께서 "
+    "께 에 을 를 이 가 은 는 와 과 의 로 도 만 랑"
+).split()
+_HANGUL_END = re.compile(rf"(?:님|씨)?(?:{'|'.join(_PARTICLES)})?(?![\uac00-\ud7a3])")
+"""A Korean title and a particle after a name. After them, the word must end."""
 _KANA_AFTER = frozenset("にをのへとがはもやでか")
 _KANA_BEFORE = frozenset("にをのへとがはもやで")
 """Japanese particles before and after a name, without a space."""
-_HAN_BEFORE = frozenset("给給向对對和跟与與把请請将將由")
+_HAN_BEFORE = frozenset("给給向对對和跟与與把请請将將由在")
+_HAN_WORDS_BEFORE = tuple(
+    "删除 刪除 取消 预订 預訂 预定 預定 通知 告诉 告訴 联系 聯繫 聯絡 邀请 邀請 打开 打開".split()
+)
+_HAN_WORDS_AFTER = tuple("参加 參加 加入 开会 開會 见面 見面 频道 頻道".split())
+"""Verbs before and after a name in Chinese, and the word for a channel."""
 _HAN_AFTER = frozenset("的和跟与與吗嗎了是")
 _TITLES = ("様", "殿", "氏", "先生", "部長", "課長", "社長", "女士", "小姐", "老师", "经理")
 """Titles after a name, in Japanese and Chinese."""
+_THOUSANDS = frozenset(",'")
+_THREE, _DIGITS = re.compile(r"\d{3}(?!\d)"), re.compile(r"\d{1,3}(?!\d)")
+"""Digits after a mark that separates thousands, or the cents."""
+_KEY, _MAX_KEY_CHARS = re.compile(r"(?:^|[\s(])[a-z_]\w*=$"), 40
+"""A key before a value, as in id=4711. In an address, more is before it."""
 _IN_PATHS = frozenset(",;!*('")
 """Inside an address, these are in its path."""
 _HAN_SENT = frozenset("发發写寫打转轉寄付汇匯送")
@@ -45,21 +55,38 @@ def is_whole(value: str, text: str, at: int) -> bool:
 def _starts(value: str, text: str, at: int) -> bool:
     if not at:
         return True
-    before, earlier = text[at - 1], text[at - 2] if at > 1 else " "
-    if before in "@#" and not _INSIDE.match(earlier) and value.isidentifier():
-        return True  # a mention, such as @dora and #general
-    if before == ":" and earlier.isalnum():
-        return not value.isdigit()
-    if before == "." and earlier.isalnum():
-        return False
+    before = text[at - 1]
+    if (marked := _is_after_mark(value, text, at)) is not None:
+        return marked
     if not _INSIDE.match(before):
         return True
-    return before.isalpha() and not _is_same_word(before, value[0])
+    if not before.isalpha():
+        return False
+    return text.endswith(_HAN_WORDS_BEFORE, 0, at) or not _is_same_word(before, value[0])
+
+
+def _is_after_mark(value: str, text: str, at: int) -> bool | None:
+    """Return whether a mark separates a value from what is before it. None for no such mark."""
+    before, earlier = text[at - 1], text[max(at - 2, 0) : at - 1]
+    if before in "@#" and not _INSIDE.match(earlier):  # a mention, such as @dora and #dev-ops
+        return value.replace("-", "_").isidentifier()
+    if before == "=":
+        return _KEY.search(text, max(at - _MAX_KEY_CHARS, 0), at) is not None
+    if not earlier.isalnum():
+        return None
+    if before in _THOUSANDS and earlier.isdigit():
+        return None if _THREE.match(text, at) is None else False
+    is_name = before == "'" and earlier == "o" and not text[max(at - 3, 0) : at - 2].isalnum()
+    if before == "." or is_name:  # O'Neil
+        return False
+    return not value.isdigit() if before == ":" else None
 
 
 def _ends(value: str, text: str, at: int, end: int) -> bool:
     after, then = text[end : end + 1], text[end + 1 : end + 2]
     if after in _IN_PATHS and "/" in value and _INSIDE.match(then or " "):
+        return False
+    if after in _THOUSANDS and value[-1].isdigit() and _DIGITS.match(text, end + 1):
         return False
     if not after or not _INSIDE.match(after):
         return after not in _JOINTS or not then.isalnum() or _is_wide_word(then)
@@ -93,9 +120,8 @@ def _ends_wide(last: str, text: str, at: int, end: int) -> bool:
     if _script(after) != kind:
         return "hangul" not in (kind, _script(after))
     if kind == "hangul":
-        rest = _HANGUL.match(text, end)
-        return rest is not None and rest[0] in _HANGUL_ENDS
-    if kind == "han" and text.startswith(_TITLES, end):
+        return _HANGUL_END.match(text, end) is not None
+    if kind == "han" and text.startswith((*_TITLES, *_HAN_WORDS_AFTER), end):
         return True
     if kind == "han":
         sent = after in _HAN_SENT and at > 0 and text[at - 1] in _HAN_BEFORE

@@ -7,6 +7,7 @@ from handrail.agent._found_files import IsTrusted, Notice, Untrusted
 from handrail.agent._history.codec import InvalidState, dump_state, load_state
 from handrail.agent._history.compaction import Compaction, Shortened
 from handrail.agent._history.given_answers import GivenAnswer
+from handrail.agent._history.record_codec import add_steps
 from handrail.agent._history.state import BackgroundCall, EarlyCall, RunState, Spent
 from handrail.agent._instructions import Instructions, read_instructions
 from handrail.agent._loop.budgets import Spender
@@ -67,6 +68,7 @@ __all__ = [
     "SystemPrompt",
     "Unfinished",
     "Untrusted",
+    "add_steps",
     "dump_state",
     "find_skills",
     "load_state",

@@ -96,27 +96,46 @@ def _make_function(name: str, spec: Spec) -> Function:
     return Function(name, spec, parameters, frozenset(needed), positional)
 
 
+class _Written(NamedTuple):
+    """A function as it is written."""
+
+    head: str
+    returned: str
+    text: str
+    """Its documentation, as a string."""
+
+    def shorten(self) -> str:
+        """Return it without a type that says nothing."""
+        kind = "" if self.returned == ANY else f" -> {self.returned}"
+        return f"{self.head}{kind}: {self.text}"
+
+
 class Stubs:
     """Writes a program's functions."""
 
     def __init__(self, functions: Iterable[Function]) -> None:
         self._classes: dict[str, str] = {}
+        """Types by name. Those of objects are their fields in braces."""
         self._definitions: Mapping[str, Any] = {}
-        written = [self._write(function) for function in functions]
-        self.functions = "\n".join(written)
-        """The functions, and the classes for their arguments and results."""
+        self._written = [self._write(function) for function in functions]
 
     @cached_property
     def text(self) -> str:
-        """The model's text: classes, then functions."""
-        return "\n".join([*self._classes.values(), self.functions])
+        """The model's text: types, then functions."""
+        types = [f"{name} = {kind}" for name, kind in self._classes.items()]
+        return "\n".join([*types, *[one.shorten() for one in self._written]])
 
     @property
     def checked(self) -> str:
         """The type checker's text."""
-        return _PRELUDE + self.text
+        types = [
+            f'{name} = TypedDict("{name}", {kind})' if kind.startswith("{") else f"{name} = {kind}"
+            for name, kind in self._classes.items()
+        ]
+        functions = [f"{head} -> {kind}: {text}" for head, kind, text in self._written]
+        return _PRELUDE + "\n".join([*types, *functions])
 
-    def _write(self, function: Function) -> str:
+    def _write(self, function: Function) -> _Written:
         spec, parts = function.spec, list[str]()
         self._definitions = spec.input_schema.get("$defs", {})
         properties = spec.input_schema.get("properties", {})
@@ -130,8 +149,8 @@ class Stubs:
             parts.append(f"{written}: {kind}{default}")
         self._definitions = (spec.output_schema or {}).get("$defs", {})
         returned = ANY if spec.output_schema is None else self._type(spec.output_schema, base)
-        head = f"async def {function.name}({', '.join(parts)}) -> {returned}:"
-        return f"{head}\n    {_document(spec)}"
+        head = f"async def {function.name}({', '.join(parts)})"
+        return _Written(head, returned, _document(spec))
 
     def _type(self, schema: Any, name: str) -> str:  # noqa: C901, PLR0911  one case for each kind
         """Return a schema as a type. Classes are added under a name beginning with this one."""
@@ -164,7 +183,7 @@ class Stubs:
             self._classes[name] = ""  # it may refer to itself
             kind = self._type(self._definitions[own], name)
             if kind != name:
-                self._classes[name] = f"{name} = {kind}"
+                self._classes[name] = kind
         return name
 
     def _object(self, schema: Mapping[str, Any], name: str) -> str:
@@ -183,7 +202,7 @@ class Stubs:
         }
         listed = ", ".join(f"{json.dumps(key)}: {kind}" for key, kind in fields.items())
         self._classes.pop(name)  # classes inside it come first
-        self._classes[name] = f'{name} = TypedDict("{name}", {{{listed}}})'
+        self._classes[name] = f"{{{listed}}}"
         return name
 
 

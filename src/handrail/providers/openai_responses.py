@@ -177,7 +177,7 @@ def start_history(tools: Toolset | Iterable[Spec] = ()) -> HistoryWriter:
                 items = _write_reply(reply, turn, finds, lost)
                 if asked := unanswered(items):
                     lost.add(f"no answer to {asked}")
-                callers.update({one["call_id"]: one["caller"] for one in items if "caller" in one})
+                callers.update(_find_callers(items))
                 return items
             case results:
                 items = _write_results(results, turn, finds, lost)
@@ -279,6 +279,11 @@ def _write_results(
         else:
             texts += _search_text(call_id, result, lost)
     return [*outputs, *texts]
+
+
+def _find_callers(items: Iterable[BodyPart]) -> dict[str, Any]:
+    """Return the programs that made calls, by call. A call that the provider ran has no such id."""
+    return {one["call_id"]: one["caller"] for one in items if {"call_id", "caller"} <= one.keys()}
 
 
 def _for_caller(item: BodyPart, callers: Mapping[str, Any]) -> BodyPart:

@@ -25,7 +25,7 @@ from handrail.runs._durable.json_values import Unserializable, check_json
 from handrail.runs._durable.orders import Order, Served
 from handrail.runs._durable.questions import Questions
 from handrail.runs._durable.queues import QueuedCalls
-from handrail.runs._durable.reading import DurableRun, fork_run, read_run
+from handrail.runs._durable.reading import DurableRun, fork_run, read_run, read_whole
 from handrail.runs._durable.removal import Removal
 from handrail.runs._durable.rotation import check_keys
 from handrail.runs._durable.rows import Rows, RunRow, cancel_row, run_row
@@ -207,7 +207,7 @@ class DurableRuns:
         if engine and row.status in WORKED_ON:
             for _, _, why in await self._workflows.given_up(run_id):
                 row = row._replace(status="failed", outcome=json.dumps(["error", why, None]))
-        return read_run(row, served=self._served.get(row.agent))
+        return await read_whole(self._rows, row, self._served.get(row.agent))
 
     async def _find(self, run_id: str) -> RunRow:
         row = await self._rows.find_run(run_id)

@@ -37,6 +37,8 @@ class RunBusy(JournalError):
     """Another process is working on the run."""
 
 
+SOME = -1
+"""The entry count of a run that has some."""
 _encode = json.JSONEncoder(default=repr, separators=(",", ":")).encode
 
 
@@ -157,7 +159,10 @@ def check_run(run: str) -> None:
 
 def check_after(head: RunHead, after: int | None) -> None:
     """Raise AppendConflict if the run has a different entry count."""
-    if after is not None and after != head.entries:
+    if after == SOME:
+        if not head.entries:
+            raise AppendConflict(f"Run {head.run} has no entries any more: it was removed.")
+    elif after is not None and after != head.entries:
         raise AppendConflict(
             f"Run {head.run} has {head.entries} entries, not {after}: "
             "another process has appended some."

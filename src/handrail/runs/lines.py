@@ -239,6 +239,8 @@ def _decision_line(event: Decided | Reviewed) -> LineFields:
     }
     if event.sources:
         line["sources"] = [one.to_dict() for one in event.sources]
+    if event.after:
+        line["after"] = dict(event.after)
     changed = event.call
     return line if changed is None else {**line, "tool": changed.name, "args": _args(changed)}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 
-from handrail.runs.journal import STATUS, JournalError, JournalLine, RunHead
+from handrail.runs.journal import SOME, STATUS, JournalError, JournalLine, RunHead
 from handrail.runs.lines import ANSWER, EVENTS, LineFields, as_fields, as_line, event_lines
 
 if TYPE_CHECKING:  # listing runs does not need the agent
@@ -34,11 +34,19 @@ class RunRecord:
     """One journal run.
 
     ``put`` and ``flush`` write lines in order, from any thread.
+
+    Args:
+        journal: The runs.
+        run: The run's id.
+        stays_removed: Whether writing raises AppendConflict once the run was removed.
     """
 
-    def __init__(self, journal: RunStore, run: str) -> None:
+    def __init__(self, journal: RunStore, run: str, *, stays_removed: bool = False) -> None:
         self.journal = journal
         self.id = run
+        self._stays_removed = stays_removed
+        self._after: int | None = None
+        """How many entries the run must have."""
         self._unwritten: list[JournalLine] = []
         self._writing = threading.Lock()
         self._last: RunState | None = None
@@ -65,7 +73,8 @@ class RunRecord:
         with self._writing:
             lines = list(self._unwritten)
             if lines:
-                self.journal.append(self.id, lines)
+                self.journal.append(self.id, lines, after=self._after)
+                self._after = SOME if self._stays_removed else None
                 del self._unwritten[: len(lines)]
 
     def note(self, lines: Iterable[LineFields]) -> None:

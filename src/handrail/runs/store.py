@@ -55,9 +55,10 @@ if TYPE_CHECKING:  # listing runs needs none
     from handrail.runs.answers import AnswerOutcome, Claimant
 
 _BEFORE_ALL = -(2**31)
+_PAGE = 3
 _BLOCKS = (
     "SELECT first, digest, lines FROM handrail_journal WHERE run = :run AND first > :seen "
-    "ORDER BY first LIMIT 3"
+    f"ORDER BY first LIMIT {_PAGE}"
 )
 _BLOCK_OF = "SELECT MAX(first) FROM handrail_journal WHERE run = :run AND first <= :number"
 
@@ -102,6 +103,8 @@ class RunStore:
         self.database = database
         self._clock = clock
         self._has_tables = False
+        self._last: dict[str, tuple[RunWrites, RunHead]] = {}
+        """The run written last, and its head: if no other process writes, it need not be read."""
         self.readers: WeakKeyDictionary[Any, Watching] = WeakKeyDictionary()
         """The readers for watched runs, by event loop."""
 
@@ -118,16 +121,17 @@ class RunStore:
         Args:
             run: The id of the run. A new id begins a run.
             lines: The lines to append.
-            after: How many entries the run must have. Raises AppendConflict if it has others.
+            after: How many entries the run must have, or ``SOME``. Else raises AppendConflict.
         """
         check_run(run)
         several = list(lines)
         contents = [line.content for line in several]
         self.create()
         tried: RunHead | None = None
+        known = self._last.pop(run, None) if several and after is None else None
         while True:
-            writes = RunWrites(run, postgres=self.database.is_postgres)
-            before = writes.load(self.select(HEAD_AND_TALLY, {"run": run}))
+            writes, before = known or self._read_writes(run)
+            known = None
             check_after(before, after)
             if not several:
                 return before
@@ -135,8 +139,14 @@ class RunStore:
             head, entries, steps = writes.append(before, several, contents, self._clock())
             steps += [put_run(head), *keep_requests(entries, contents, self.database.members)]
             if self.database.transact_now(steps, GUARDS):
+                writes.written()
+                self._last = {run: (writes, head)}
                 return head
             tried = before
+
+    def _read_writes(self, run: str) -> tuple[RunWrites, RunHead]:
+        writes = RunWrites(run, postgres=self.database.is_postgres)
+        return writes, writes.load(self.select(HEAD_AND_TALLY, {"run": run}))
 
     def head(self, run: str) -> RunHead | None:
         """Return a run's head, or None if it does not exist."""
@@ -162,6 +172,8 @@ class RunStore:
             for entry in unpack(run, rows):
                 if entry.number > after and (not wanted or entry.kind in wanted):
                     yield entry
+            if len(rows) < _PAGE:
+                break
             seen = rows[-1][0]
 
     def runs(

@@ -202,20 +202,23 @@ class ChatApp:
             )
         except ValueError as error:
             raise bad(str(error)) from None
-        head = await self._claim(head, prompt)
+        head = await self._claim(head, visitor, prompt)
         messages: tuple[Any, ...] = (prompt,)
         if head.entries > 1:
             messages = (await self._conversations.get(head.principal, head.id)).messages
         await self._serving.start(head, visitor, messages)
         return head
 
-    async def _claim(self, head: ConversationHead, prompt: Prompt) -> ConversationHead:
+    async def _claim(
+        self, head: ConversationHead, visitor: Visitor, prompt: Prompt
+    ) -> ConversationHead:
         """Claim a conversation for a new run, after the one before if it may wait."""
         until = anyio.current_time() + self._wait
         while True:
             try:
                 head = await self._serving.settle(head)
-                return await self._conversations.claim(head, uuid.uuid4().hex, prompt)
+                run, about = uuid.uuid4().hex, visitor.metadata
+                return await self._conversations.claim(head, run, prompt, metadata=about)
             except ConversationBusy:
                 if anyio.current_time() >= until:
                     raise

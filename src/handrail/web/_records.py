@@ -54,7 +54,7 @@ class ChatRecord:
     """
 
     def __init__(self, store: RunStore, head: ConversationHead) -> None:
-        self._record = RunRecord(store, head.run)
+        self._record = RunRecord(store, head.run, stays_removed=True)
         self._before = head.entries - 1
         self._turns = count(1)
         self._has_state = False

@@ -40,7 +40,7 @@ _CREATE = (
 )
 _APPEND = (
     "UPDATE handrail_conversation SET entries = entries + :count, changed = :now, lease = :lease, "
-    "run = :run WHERE principal = :principal AND id = :id AND entries = :entries "
+    "about = :about, run = :run WHERE principal = :principal AND id = :id AND entries = :entries "
     "AND lease = :before AND COALESCE(run, '') = :last"
 )
 _PUT = "INSERT INTO handrail_message VALUES (:principal, :id, :number, :run, :body)"
@@ -124,11 +124,10 @@ class Conversations:
         check_name(principal, "principal")
         check_name(id, "id")
         await self.prepare()
-        values = {"principal": principal, "id": id, "title": title[:MAX_TITLE_CHARS]}
-        about = json.dumps(dict(metadata or {}))
-        await self._database.transact(
-            [(_CREATE, [{**values, "about": about, "now": self._clock()}])], 0
-        )
+        about, now, title = json.dumps(dict(metadata or {})), self._clock(), title[:MAX_TITLE_CHARS]
+        values = {"principal": principal, "id": id, "title": title, "about": about, "now": now}
+        if (await self._database.transact([(_CREATE, [values])], 0))[0]:
+            return _read_head((id, principal, title, about, now, now, 0, "", 0.0))
         return await self.head(principal, id)
 
     async def head(self, principal: str, id: str) -> ConversationHead:  # noqa: A002
@@ -176,7 +175,14 @@ class Conversations:
             raise ConversationBusy(_BUSY)
         return await self._append(head, tuple(messages), run=head.run, lease=0.0)
 
-    async def claim(self, head: ConversationHead, run: str, prompt: Prompt) -> ConversationHead:
+    async def claim(
+        self,
+        head: ConversationHead,
+        run: str,
+        prompt: Prompt,
+        *,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> ConversationHead:
         """Add a prompt, and claim the conversation for the run that answers it.
 
         Others then get ConversationBusy. The claim lapses after 60 seconds unless it is renewed.
@@ -185,9 +191,12 @@ class Conversations:
             head: The conversation.
             run: The run's new id.
             prompt: What the person wrote.
+            metadata: Replaces the conversation's: what is known about the person now.
         """
         if head.lease:
             raise ConversationBusy(_BUSY)
+        if metadata is not None:
+            head = head._replace(metadata=json.loads(json.dumps(dict(metadata))))
         return await self._append(head, (prompt,), run=run, lease=self._make_lease())
 
     async def renew(self, head: ConversationHead) -> ConversationHead:
@@ -261,6 +270,7 @@ class Conversations:
         where: dict[str, Any] = {"principal": head.principal, "id": head.id, "run": run or None}
         guard = {**where, "count": len(messages), "now": now, "lease": lease}
         guard |= {"entries": head.entries, "before": head.lease, "last": head.run}
+        guard["about"] = json.dumps(dict(head.metadata))
         rows = [
             {**where, "number": number, "body": dump(message)}
             for number, message in enumerate(messages, head.entries)

@@ -714,6 +714,28 @@ skipped 1 call of gone: unknown tool
     assert by_file.json["calls"] == 3
 
 
+def test_what_a_run_had_read_before_a_call_is_in_its_journal(
+    handrail: Handrail, rules: Callable[..., Ran]
+) -> None:
+    two = "[[rule]]\ndecide = 'deny'\ntools = 'save'\nafter = ['read', 'private']\n"
+    handrail.write("two.toml", two)
+    read = {"read": "show (call c1)", "private": "show (call c1)"}
+    before: list[Any] = [read, {"read": "show (call c1)"}, {}, 5]
+    calls = [(f"c{number}", after) for number, after in enumerate(before, 2)]
+    lines = [
+        line
+        for name, after in calls
+        for line in (
+            requested(name, "save", {"path": name}),
+            judged(name, "ask", ["write", f"file:{name}"], after=after),
+        )
+    ]
+    journal(handrail, *lines)
+    changes = rules("replay", "last", "--rules", "two.toml", "--json").json["changes"]
+
+    assert [(one["args"], one["now"]) for one in changes] == [({"path": "c2"}, "deny")]
+
+
 def test_a_real_run_can_be_judged_again(handrail: Handrail) -> None:
     handrail("run", *scripted(handrail, "write('src/a.py', 'c1')", "'Done.'"), "Save it.")
     same = handrail("rules", "replay", "last", "--json")

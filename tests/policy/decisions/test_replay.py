@@ -214,3 +214,39 @@ def test_every_verdict_can_be_replayed_against_every_other(decision: Decision) -
 
     changes = [replay([one], lambda *_, now=now: now) for now in others]
     assert changes == [() if type(now) is type(decision) else (Change(one, now),) for now in others]
+
+
+@tool(effect=READ, touches=lambda **_: (), private=True)
+async def read_mail() -> str:
+    """Read the user's mail."""
+    return "From Bo: the code is 463820."
+
+
+@tool(effect=WRITE, touches=lambda to, **_: Access(WRITE, f"email:{to}"))
+async def send(to: str) -> str:
+    """Send a mail."""
+    return to
+
+
+async def test_the_rule_of_two_decides_recorded_calls_by_what_was_read_before() -> None:
+    anything = "decide = 'allow'\neffects = ['read', 'write']"
+    tools, events = Toolset(read_mail, send), list[Event]()
+    executor = Executor(tools, policy=book(anything))
+
+    async def listen() -> None:
+        events.extend([event async for event in executor.events()])
+
+    async with anyio.create_task_group() as tasks, executor:
+        tasks.start_soon(listen)
+        await anyio.wait_all_tasks_blocked()
+        for number, name in enumerate(["send", "read_mail", "send"]):
+            turn = executor.turn(str(number), run="R", said=["Write to bo@x.com."])
+            args = {"to": "bo@x.com"} if name == "send" else {}
+            await executor.run(Call(name, args, f"c{number}"), turn=turn)
+    made = recorded_calls(events, tools)
+    two = book(anything, "decide = 'ask'\ntools = 'send'\nafter = ['read', 'private']")
+
+    read = {"read": "send (call c0)"}
+    assert [one.after for one in made] == [{}, read, read | {"private": "read_mail (call c1)"}]
+    assert [change.recorded.call.id for change in replay(made, two)] == ["c2"]
+    assert replay([replace(one, after={}) for one in made], two) == ()

@@ -1,11 +1,14 @@
 """Runs pay through a bank in another process, while everything around them fails.
 
-`HANDRAIL_KILLS` says how many workers are killed on each database, in parts of at most 500.
+`HANDRAIL_KILLS` says how many workers are killed on each database, in parts of at most 500. With
+`-s`, a part prints its counts after each 50 kills. `SIGTERM` ends the kills early: its runs end, it
+prints its counts, and it fails, because kills are missing.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from math import ceil
 from pathlib import Path
+from threading import Event
 
 import anyio
 import pytest
@@ -124,6 +128,17 @@ class People:
         return sum((Ledger(path).count() for path in self._files.values()), Counter[str]())
 
 
+@pytest.fixture
+def told_to_end() -> Generator[Event]:
+    """What SIGTERM sets, which ends nothing itself."""
+    heard = Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.set())
+    try:
+        yield heard
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def check_chains(url: str) -> tuple[int, list[str]]:
     """Return how many runs there are, and those whose chain is broken."""
     with open_runs(url) as store:
@@ -157,15 +172,15 @@ async def paying(
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("part", range(PARTS))
-async def test_everything_fails_and_each_payment_is_made_once(
-    forks: Forks, tmp_path: Path, outage: Outage, part: int
+async def test_everything_fails_and_each_payment_is_made_once(  # noqa: PLR0917  fixtures
+    forks: Forks, tmp_path: Path, outage: Outage, told_to_end: Event, part: int
 ) -> None:
     began = time.monotonic()
     codes: set[int] = set()
     is_file = not outage.url.startswith("postgresql")
     every: Callable[[int], bool] = lambda count: fleet.kills % count == count - 1  # noqa: E731
     async with paying(forks, tmp_path, outage) as (fleet, people, runs):
-        while fleet.kills < KILLS:
+        while fleet.kills < KILLS and not told_to_end.is_set():
             await fleet.keep_busy(runs, 6)
             if every(20):
                 codes.add(await fleet.end_one(runs))

@@ -1,92 +1,130 @@
-"""A cancelled run says so everywhere at once, also if the process that cancels it dies."""
+"""A cancelled run's messages: its recorded steps, and what may have happened after them."""
 
 from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import pytest
 
-from handrail import WRITE, tool
+from handrail import READ, WRITE, Access, Call, Text, tool
 from handrail.agent import Agent
-from handrail.runs._store import points
-from handrail.runs.durable import DurableRuns
-from runs.durable.shop import call_once
+from handrail.approvals import defer
+from handrail.messages import ModelError, Prompt, Reply, Request, ToolResults
+from handrail.permissions import Allow, Deny
+from handrail.runs.durable import DurableRun, DurableRuns
+
+LOST = (
+    "Interrupted: the result of this call was lost. It may have taken effect: check before you "
+    "call it again."
+)
+NOT_STARTED = "Not run: the run was interrupted before this call started."
 
 
-class Died(Exception):
-    """The process has died."""
+class Shop:
+    """A worker whose model asks for these calls; `hang` never ends."""
+
+    def __init__(self, *turns: list[str] | Exception) -> None:
+        self.turns = list(turns)
+        self.hangs = anyio.Event()
+
+    async def model(self, request: Request) -> AsyncIterator[Reply]:
+        number = sum(isinstance(one, Reply) for one in request.messages)
+        found = self.turns[number]
+        if isinstance(found, Exception):
+            self.turns[number] = ["hang"]
+            raise found
+        yield Reply((Text("So."), *[Call(name, {}, f"{name}{number}") for name in found]))
+
+    def agent(self) -> Agent[Any]:
+        @tool(effect=READ)
+        async def look() -> str:
+            """Look."""
+            return "rain"
+
+        async def hang() -> None:
+            """Hang."""
+            self.hangs.set()
+            await anyio.sleep_forever()
+
+        hanging = tool(hang, touches=lambda: Access(WRITE, "a:1"))
+        asked = tool(hang, name="ask", needs_approval=True, touches=lambda: Access(WRITE, "a:2"))
+        other = tool(hang, name="beg", needs_approval=True, touches=lambda: Access(WRITE, "a:3"))
+        return Agent(self.model, [look, hanging, asked, other], approvals=defer)
+
+    @asynccontextmanager
+    async def working(self, database: str) -> AsyncIterator[DurableRuns]:
+        runs = DurableRuns(database, {"shop": self.agent()}, poll=0.05)
+        async with runs.work(interval=0.1, drain_seconds=5):
+            yield runs
 
 
-def die(wanted: str) -> None:
-    def at(name: str) -> None:
-        if name == wanted:
-            raise Died
-
-    points.on_point = at
+async def cancelled(runs: DurableRuns) -> DurableRun:
+    assert await runs.cancel("r")
+    return await runs.get("r")
 
 
-async def test_a_run_whose_canceller_died_is_cancelled_and_makes_no_call(
-    database: str, monkeypatch: pytest.MonkeyPatch
+def told(run: DurableRun) -> list[str]:
+    assert run.state is not None
+    found = list[str]()
+    for message in run.state.messages:
+        if isinstance(message, ToolResults):
+            found += [result.text for result in message.results]
+        elif isinstance(message, Prompt):
+            found += [part.text for part in message.parts if isinstance(part, Text)]
+    return found
+
+
+async def test_a_cancelled_run_has_the_results_so_far(database: str) -> None:
+    shop = Shop(["look"], ["look", "hang"])
+    async with shop.working(database) as runs:
+        await runs.start("shop", "Go.", run_id="r")
+        await shop.hangs.wait()
+        run = await cancelled(runs)
+
+    assert (run.status, run.text, told(run)) == ("cancelled", "So.", ["Go.", "rain", LOST, LOST])
+
+
+async def test_a_run_cancelled_before_it_began_has_its_prompt(database: str) -> None:
+    async with DurableRuns(database, {"shop": Shop().agent()}) as runs:
+        await runs.start("shop", "Go.", run_id="r")
+        run = await cancelled(runs)
+
+    assert told(run) == ["Go."]
+
+
+@pytest.mark.parametrize("has_answers", [True, False])
+async def test_an_approved_call_of_a_cancelled_run_may_have_taken_effect(
+    database: str, *, has_answers: bool
 ) -> None:
-    monkeypatch.setattr(points, "on_point", points.on_point)  # restored at the end
-    paid: list[int] = []
+    shop = Shop(["ask", "beg"])
+    async with shop.working(database) as runs:
+        await runs.start("shop", "Go.", run_id="r")
+        await runs.wait("r")
+        if has_answers:
+            for pending in await runs.inbox():
+                answer = Allow() if pending.call.name == "ask" else Deny("No.")
+                await runs.answer(pending.id, answer, by="boss")
+            with anyio.fail_after(40):
+                await shop.hangs.wait()
+        run = await cancelled(runs)
 
-    @tool(effect=WRITE)
-    async def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return f"paid {amount}"
-
-    async with DurableRuns(database, {"shop": Agent(call_once("pay"), [pay])}, poll=0.05) as runs:
-        await runs.start("shop", "Pay.", run_id="r")
-        await runs.start("shop", "Pay.", run_id="other")
-        die("run.cancelled")
-        with pytest.raises(Died):
-            await runs.cancel("r")
-        points.on_point = lambda _: None
-        head = runs.store.head("r")
-        with anyio.fail_after(15):
-            seen = [update.fields async for update in runs.watch("r")]
-        async with runs.work(interval=60):  # it does not look for cancelled runs
-            await runs.wait("other")
-            await runs.start("shop", "Pay.", run_id="last")
-            await runs.wait("last")
-        again = await runs.cancel("r")
-
-        assert head is not None
-        assert (head.status, (await runs.get("r")).status, again) == ("cancelled",) * 2 + (False,)
-        assert seen[-1]["status"] == "cancelled"
-        assert len(paid) == 2
+    # the state was written before the answers: the denied call was not started
+    assert told(run) == ["Go.", LOST if has_answers else NOT_STARTED, NOT_STARTED]
 
 
-async def test_a_run_that_has_ended_is_not_cancelled(database: str) -> None:
-    @tool(effect=WRITE)
-    async def pay(amount: int) -> str:
-        """Pay."""
-        return f"paid {amount}"
+async def test_a_resumed_run_that_is_cancelled_has_what_it_had_before_its_failure(
+    database: str,
+) -> None:
+    shop = Shop(["look"], ModelError("gone"))
+    async with shop.working(database) as runs:
+        await runs.start("shop", "Go.", run_id="r")
+        failed = await runs.wait("r")
+        await runs.resume("r")
+        with anyio.fail_after(40):
+            await shop.hangs.wait()
+        run = await cancelled(runs)
 
-    agent = Agent(call_once("pay"), [pay])
-    async with DurableRuns(database, {"shop": agent}, poll=0.05) as runs, runs.work():
-        run = await runs.start("shop", "Pay.")
-        await runs.wait(run)
-        lines = list(runs.store.read(run))
-
-        assert not await runs.cancel(run)
-        assert list(runs.store.read(run)) == lines
-
-
-async def test_two_who_cancel_a_run_write_one_line(database: str) -> None:
-    agent = Agent(call_once("pay"), [])
-    async with DurableRuns(database, {"shop": agent}) as runs:
-        run = await runs.start("shop", "Pay.")
-        said: list[bool] = []
-
-        async def cancel() -> None:
-            said.append(await runs.cancel(run))
-
-        async with anyio.create_task_group() as group:
-            for _ in range(5):
-                group.start_soon(cancel)
-        lines = [line.content for line in runs.store.read(run, kinds=["status"])]
-
-        assert sorted(said) == [False] * 4 + [True]
-        assert [line["status"] for line in lines] == ["queued", "cancelled"]
+    assert (failed.status, told(run)) == ("failed", ["Go.", "rain", LOST])

@@ -43,6 +43,10 @@ from handrail.testing import ScriptedModel
 from runs.durable.shop import TURNS, Ledger, call_once, make_agent, make_model
 from runs.durable.workers import Forks, Verdict, judge
 
+LOST = (
+    "Interrupted: the result of this call was lost. It may have taken effect: check before you "
+    "call it again."
+)
 LARGE = ((("pay", {"amount": 500}),),)
 
 
@@ -351,7 +355,7 @@ async def test_cancelling_a_run_reaches_its_tool(database: str) -> None:
         await until(partial(has, "cancelled"))
         after = await runs.get(run)
 
-    assert (cancelled, after.status, after.state) == ([True, False], "cancelled", None)
+    assert (cancelled, after.status, texts(after)) == ([True, False], "cancelled", [LOST])
 
 
 async def test_a_run_whose_model_fails_can_be_resumed(sqlite: str, ledger: Ledger) -> None:

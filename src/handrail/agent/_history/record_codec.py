@@ -1,12 +1,13 @@
-"""Recorded replies and turns as JSON text."""
+"""Recorded replies and turns as JSON text, and what a run has when they are read again."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple, cast
 
-from handrail import Result
+from handrail import Call, Result
 from handrail.agent._history.codec import (
     decode_message,
     decode_usage,
@@ -15,7 +16,21 @@ from handrail.agent._history.codec import (
     encode_usage,
     parse_values,
 )
-from handrail.messages import ModelError, Reply, Usage, read_result, write_result
+from handrail.agent._history.state import (
+    BackgroundCall,
+    RunState,
+    report_ended,
+    requests,
+    result_without_run,
+)
+from handrail.messages import (
+    ModelError,
+    Reply,
+    ToolResults,
+    Usage,
+    read_result,
+    write_result,
+)
 
 
 class TurnRecord(NamedTuple):
@@ -81,3 +96,65 @@ def load_turn(text: str) -> TurnRecord:
         tuple(plain.get("approved", ())),
         tuple(plain.get("background", ())),
     )
+
+
+def add_steps(state: RunState, steps: Iterable[str]) -> RunState:
+    """Return a run's state after its recorded steps: replies, turns and ended background calls.
+
+    It has their messages. The tokens and what the run counts against limits are not in it.
+    """
+    for text in steps:
+        plain: Any = json.loads(text)
+        if text.startswith("["):
+            state = _end_background(state, plain)
+        elif "reply" in plain:
+            state = _add_reply(state, load_reply(text))
+        elif "results" in plain:
+            state = _add_turn(state, load_turn(text))
+    return state
+
+
+def _add_reply(state: RunState, reply: Reply) -> RunState:
+    if state.open:  # the executor got none of these calls
+        state = _add_results(state, {})
+    return state._replace(
+        messages=(*state.messages, *state.inbox, reply),
+        inbox=(),
+        turns=state.turns + 1,
+        calls=state.calls + len(reply.calls),
+    )
+
+
+def _add_turn(state: RunState, turn: TurnRecord) -> RunState:
+    calls = requests(cast("Reply", state.messages[-1]))
+    left = [one for one in calls if isinstance(one, Call) and one.id in turn.background]
+    began = [BackgroundCall(one, str(state.turns)) for one in left]
+    results = {result.call_id: result for result in turn.results}
+    return _add_results(state, results)._replace(background=(*state.background, *began))
+
+
+def _add_results(state: RunState, ran: dict[str, Result]) -> RunState:
+    """Return the state with a result for each open call. It waits if some are pending."""
+    before = {result.call_id: result for result in state.waiting} | ran
+    calls = requests(cast("Reply", state.messages[-1]))
+    results = tuple(
+        before.get(call.id) or result_without_run(call, is_over_limit=False, again=False)
+        for call in calls
+    )
+    if any(result.pending is not None for result in results):
+        return state._replace(waiting=results)
+    return state._replace(messages=(*state.messages, ToolResults(results)), waiting=())
+
+
+def _end_background(state: RunState, ended: list[Any]) -> RunState:
+    for turn_id, plain in ended:
+        result = read_result(plain)
+        [one] = [
+            one
+            for one in state.background
+            if (one.turn_id, one.call.id) == (turn_id, result.call_id)
+        ]
+        others = tuple(other for other in state.background if other is not one)
+        told = report_ended(one.call, result)
+        state = state._replace(background=others, inbox=(*state.inbox, told))
+    return state

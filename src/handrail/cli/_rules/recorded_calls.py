@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class WrittenCall:
     accesses: tuple[Access, ...] | None = None
     decision: Decision | None = None
     sources: tuple[ValueSource, ...] = ()
+    after: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def _read_decision(line: Mapping[str, Any], asked: Mapping[str, Call]) -> Writte
         return None
     call = call_in(line, line["tool"], first.id) if "tool" in line else first
     found = read_decision(call, line.get("accesses"), line.get("decision"))
-    return WrittenCall(*found, read_sources(line)) if found is not None else None
+    return WrittenCall(*found, read_sources(line), read_after(line)) if found is not None else None
 
 
 def read_sources(line: Mapping[str, Any]) -> tuple[ValueSource, ...]:
@@ -128,6 +129,12 @@ def read_sources(line: Mapping[str, Any]) -> tuple[ValueSource, ...]:
         return tuple([ValueSource.from_dict(one) for one in written])
     except (TypeError, ValueError):
         return ()
+
+
+def read_after(line: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a run had read before a call, as a line of a journal has it."""
+    written = line.get("after", {})
+    return {str(kind): str(call) for kind, call in written.items()} if is_object(written) else {}
 
 
 def attach_decisions(
@@ -142,7 +149,7 @@ def attach_decisions(
         if tool is None:
             skipped.append(SkippedCall(name, "unknown tool"))
         elif written.accesses is not None and written.decision is not None:
-            about = written.accesses, written.decision, written.sources
+            about = written.accesses, written.decision, written.sources, written.after
             recorded.append(Recorded(written.call, tool.spec, *about))
         else:
             explanation = executor.explain(written.call)

@@ -11,7 +11,7 @@ from handrail import Access, Ask, Call, CheckedCall, Effect, Toolset
 from handrail._support import is_list
 from handrail.approvals import defer, reviewed_by
 from handrail.cli._base.printable import one_line
-from handrail.cli._rules.recorded_calls import call_in, read_sources
+from handrail.cli._rules.recorded_calls import call_in, read_after, read_sources
 from handrail.messages import Model
 from handrail.permissions import Grade, Pending
 from handrail.policy import Rulebook
@@ -43,9 +43,11 @@ async def replay_reviews(
     """Ask a model about the recorded requests that these rules let it answer."""
     reviewer = reviewed_by(model, then=defer, max_reviews=1_000_000)
     done: list[ReplayedReview] = []
-    for pending, was in read_requests(lines, tools):
+    for pending, after, was in read_requests(lines, tools):
         spec = tools[pending.call.name].spec
-        checked = CheckedCall.recorded(pending.call, spec, pending.accesses, pending.sources)
+        checked = CheckedCall.recorded(
+            pending.call, spec, pending.accesses, pending.sources, after=after
+        )
         decision = rules(checked)
         may = isinstance(decision, Ask) and decision.review and not decision.once
         review = await reviewer.review(replace(pending, review=may))
@@ -57,11 +59,12 @@ async def replay_reviews(
 
 def read_requests(
     lines: Iterable[Mapping[str, Any]], tools: Toolset
-) -> Iterator[tuple[Pending, str]]:
-    """Yield each recorded request that a model could answer, with its recorded answer."""
+) -> Iterator[tuple[Pending, Mapping[str, str], str]]:
+    """Yield each recorded request that a model could answer: what came before, and its answer."""
     calls: dict[str, Call] = {}
     accesses: dict[str, Any] = {}
-    found: dict[str, Pending] = {}
+    before: dict[str, Mapping[str, str]] = {}
+    found: dict[str, tuple[Pending, Mapping[str, str]]] = {}
     answers: dict[str, str] = {}
     for line in lines:
         name, request = str(line.get("call_id")), str(line.get("pending"))
@@ -69,16 +72,17 @@ def read_requests(
             case "requested":
                 calls[name] = call_in(line, line.get("tool"), name)
             case "decided":
-                accesses[name] = line.get("accesses")
+                accesses[name], before[name] = line.get("accesses"), read_after(line)
                 calls[name] = call_in(line, line["tool"], name) if "tool" in line else calls[name]
             case "asked" if "said" in line and name in calls and calls[name].name in tools:
-                found[request] = _make_pending(line, calls[name], accesses.get(name), tools)
+                asked = _make_pending(line, calls[name], accesses.get(name), tools)
+                found[request] = asked, before.get(name, {})
             case "answered":
                 by = f" by {line['by']}" if line.get("by") else ""
                 answers[request] = f"{line.get('answer')}{by}"
             case _:
                 pass
-    yield from ((pending, answers.get(request, "")) for request, pending in found.items())
+    yield from ((*one, answers.get(request, "")) for request, one in found.items())
 
 
 def _make_pending(line: Mapping[str, Any], call: Call, accesses: Any, tools: Toolset) -> Pending:

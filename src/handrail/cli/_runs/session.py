@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -322,12 +321,13 @@ class Session:
 
     async def obey_cancel(self) -> None:
         """Interrupt the run when `handrail runs cancel` asks for it."""
-        read = partial(self.saved.journal.read, self.saved.id, kinds=[CANCEL])
+        seen = self._began_at
         while not self._cancelled:
             await anyio.sleep(CANCEL_POLL_SECONDS)
             with suppress(JournalError):
-                asked = partial(next, read(after=self._began_at), None)
-                self._cancelled = await to_thread.run_sync(asked) is not None
+                news = self.saved.journal.read(self.saved.id, after=seen)
+                for entry in await to_thread.run_sync(list, news):
+                    seen, self._cancelled = entry.number, self._cancelled or entry.kind == CANCEL
         self.interrupt()
 
     async def obey(self, signals: Signals) -> None:

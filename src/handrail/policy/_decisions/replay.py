@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from handrail import (
@@ -37,11 +37,15 @@ class Recorded:
     decision: Decision
     sources: tuple[ValueSource, ...] = ()
     """Who named its destinations."""
+    after: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The first calls before it that read a stranger's text or something private."""
 
     @property
     def checked(self) -> CheckedCall:
         """The call in the form for a policy."""
-        return CheckedCall.recorded(self.call, self.spec, self.accesses, self.sources)
+        return CheckedCall.recorded(
+            self.call, self.spec, self.accesses, self.sources, after=self.after
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ def recorded_calls(events: Iterable[Event], tools: Toolset) -> tuple[Recorded, .
             call = event.call or calls.get((event.turn, event.call_id))
             tool = tools.find(call.name) if call is not None else None
             if call is not None and tool is not None:
-                about = event.accesses, event.decision, event.sources
+                about = event.accesses, event.decision, event.sources, event.after
                 decided.append(Recorded(call, tool.spec, *about))
     return tuple(decided)
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from handrail import Json
-from handrail.agent import Agent, RunState, load_state
+from handrail.agent import Agent, RunState, add_steps, dump_state, load_state
 from handrail.messages import Reply
-from handrail.runs.states import edit_reply
+from handrail.permissions import Deny, read_answer
+from handrail.runs.journal import JournalEntry
+from handrail.runs.states import STATE, edit_reply, read_states
 from handrail.runs.statuses import RunReason, RunStatus
 
 if TYPE_CHECKING:
     from handrail.runs._durable.orders import Served
-    from handrail.runs._durable.rows import RunRow
+    from handrail.runs._durable.rows import Rows, RunRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,44 @@ def read_run(row: RunRow, *, whole: bool = True, served: Served | None = None) -
         _saved=saved if whole else None,
         _agent=None if served is None else served.agent,
     )
+
+
+async def read_whole(rows: Rows, row: RunRow, served: Served | None) -> DurableRun:
+    """Return where a run stands, and its outcome.
+
+    A cancelled run's worker has written none: its messages are those of its recorded steps.
+    """
+    run = read_run(row, served=served)
+    if row.status != "cancelled":
+        return run
+    return replace(run, _saved=dump_state(await _read_cancelled(rows, row)))
+
+
+async def _read_cancelled(rows: Rows, row: RunRow) -> RunState:
+    """Return a cancelled run's state. Calls without a recorded result have unknown ones."""
+    ahead = await _read_opening(rows, row.id, row.segment + 1)  # its row may be a moment behind
+    state = ahead or await _read_opening(rows, row.id, row.segment) or _read_saved(row)
+    steps = await rows.steps_of(row.id, row.segment + (ahead is not None))
+    allowed = set[str]()
+    if state.waiting and steps:
+        given = {id_: read_answer(json.loads(one)) for id_, one in json.loads(steps[0]).items()}
+        allowed = {id_ for id_, answer in given.items() if not isinstance(answer, Deny)}
+        steps = steps[1:]
+    return add_steps(state, steps).abandon(allowed)
+
+
+async def _read_opening(rows: Rows, run: str, segment: int) -> RunState | None:
+    """Return the state in which a segment began, if it is there."""
+    bodies = await rows.states_of(run, segment)
+    is_there = len(bodies) > len(await rows.states_of(run, segment - 1))
+    entries = [JournalEntry(run, at, STATE, one, "") for at, one in enumerate(bodies)]
+    return list(read_states(entries))[-1] if is_there else None
+
+
+def _read_saved(row: RunRow) -> RunState:
+    """Return the state of a run that had failed, and was resumed."""
+    saved = None if row.outcome is None else json.loads(row.outcome)[2]
+    return RunState() if saved is None else load_state(saved)
 
 
 def fork_run(

@@ -1,0 +1,32 @@
+"""Names: how people write the name of a person or a file that your own systems know."""
+
+from __future__ import annotations
+
+import re
+
+_TITLES = "dr|prof|mr|mrs|ms|mx|mme|mlle|hr|fr|sr|sra|srta|dott|ing|mag|st"
+_TITLE_DOT = re.compile(rf"(?<![\w.\-])({_TITLES})\.(?= )")
+_TITLE = re.compile(rf"(?:(?:{_TITLES})\.? )+")
+_FILE = re.compile(r"(.{4,}[ _\-].*)\.[a-z][a-z0-9]{1,4}")
+"""A file's name of several words."""
+_MAX_CHARS = 200
+
+
+def drop_title_dots(text: str) -> str:
+    """Return a text without the dots after titles: ``dr. moreau`` becomes ``dr moreau``."""
+    return _TITLE_DOT.sub(r"\1", text) if ". " in text else text
+
+
+def spell_names(name: str) -> list[str]:
+    """Return a name, and what people write for it.
+
+    They leave out a title, put the first name first, or leave out a file's ending.
+    """
+    if len(name) > _MAX_CHARS:
+        return [name]
+    plain = _TITLE.sub("", name, count=1) if _TITLE.match(name) else name
+    last, comma, first = plain.partition(", ")
+    if comma and first and "," not in first:
+        plain = f"{first} {last}"
+    file = _FILE.fullmatch(name)
+    return list(dict.fromkeys([name, plain, *([file[1]] if file else [])]))
