@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from handrail import (
     READ,
     WRITE,
@@ -22,6 +24,13 @@ from handrail.permissions import Answer, Edit, Pending, Policy
 from handrail.programs import with_programs
 from handrail.runs import ReplayDifference, replay_run
 from replying import RunLines, replying
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop makes no difference."""
+    return "asyncio"
+
 
 CODE = "import asyncio\nx = await look(at=1)\nawait asyncio.gather(pay(euros=1), pay(euros=2))\nawait pay(euros=3)"
 paid: list[int] = []

@@ -27,6 +27,7 @@ from handrail.agent import Agent, InnerEvent, dump_state, load_state
 from handrail.approvals import defer
 from handrail.messages import Reply, Request, Text, ToolResults
 from handrail.permissions import Edit
+from handrail.programs import program_tool
 from programs.tools import Shop, ask_about_refunds, find_workers
 
 FIVE = """
@@ -293,3 +294,38 @@ async def test_a_program_that_is_denied_itself_names_the_calls_that_ran(
         result = await turn.dismiss(pending)
 
     assert (result.text, pending.kind) == (text, "waiting")
+
+
+CHANGED = """
+It had begun before, and these calls of it have ended. Do not repeat them:
+- {}"""
+
+
+@pytest.mark.parametrize("gone", ["refund", "orders"])
+@pytest.mark.parametrize("version", ["same", "newer"])
+async def test_a_program_that_cannot_continue_names_the_calls_it_made_before(
+    gone: str, version: str
+) -> None:
+    """A tool was removed while it waited: the model would pay again."""
+    shop = Shop()
+    code = "a = await refund(order=1)\nx = await orders(user='a')\nawait refund(order=2)"
+    approvals = Approvals(approver=defer)
+
+    def policy(call: CheckedCall) -> Decision:
+        return Ask("Refund it?") if call.args.get("order") == 2 else Allow()
+
+    async with Executor(shop.with_program(), policy=policy, approvals=approvals) as executor:
+        saved = await executor.run_reply(reply(code), turn=executor.turn("1", run="r"))
+    left = shop.tools().without(gone)
+    functions = left if version == "newer" else shop.tools()
+    tools = Toolset(*left, program_tool(functions))
+    async with Executor(tools, policy=policy, approvals=approvals) as executor:
+        done = await executor.resume(copy(saved), {saved.questions[0].id: Allow()})
+
+    [result] = done.results
+    assert result.failure is not None
+    assert (result.failure.kind, shop.refunded) == ("unknown", [1])
+    calls = ['refund({"order":1})', 'orders({"user":"a"})']
+    unnamed = calls[1:] if (gone, version) == ("orders", "newer") else calls
+    assert result.text.endswith(CHANGED.format("\n- ".join(unnamed)))
+    assert "It had made no call" not in result.text

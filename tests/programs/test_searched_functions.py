@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from inline_snapshot import snapshot
 
 from handrail import READ, WRITE, Call, Executor, Tool, Toolset, tool
@@ -12,6 +13,12 @@ from handrail.permissions import Policy
 from handrail.policy import Rulebook
 from handrail.programs import program_tool, with_programs
 from programs.tools import run
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop makes no difference."""
+    return "asyncio"
 
 
 def make_tool(name: str) -> Tool[..., Any]:

@@ -41,6 +41,7 @@ from handrail._schedule.readiness import STARTED
 from handrail._support.loop import LoopBinding, checkpoint, current_loop, running_loop, trio_token
 from handrail._turn.event_feed import Listeners
 from handrail._turn.heard_runs import HeardRuns
+from handrail._turn.inner import add_unrepeated
 from handrail._turn.turn import Turn
 from handrail._values.access import Access
 from handrail._values.approval import Answer, Approver, valid_answer
@@ -162,9 +163,8 @@ class Pipeline:
     async def recall(self, record: RequestedCall, known: Result) -> Result:
         """Return a result recorded before a restart. The call is not decided or run."""
         self.listeners.emit(record, Requested, record.call)
-        if record.answered is None or isinstance(
-            self.questions.check_answered(record, *record.answered), Result
-        ):
+        answered = record.answered
+        if answered is None or isinstance(self.questions.check_answered(record, *answered), Result):
             self.look_up(record)
         if record.running is not None:
             known = await fit_in_thread(record.running, known, self.long_results, self.listeners)
@@ -236,8 +236,7 @@ class Pipeline:
         releases = 0
         if decision is not None and type(decision) is not Allow:
             if isinstance(decision, Deny):
-                text = denial_text(decision)
-                return fail(record, FailureKind.DENIED, text, decision.detail)
+                return fail(record, FailureKind.DENIED, denial_text(decision), decision.detail)
             if isinstance(decision, Ask) and self.questions.approver(record.turn) is None:
                 return self.questions.refuse_unasked(running, decision)
             releases = 1
@@ -263,6 +262,7 @@ class Pipeline:
         finally:
             self.ordering.leave(running)
             if record.answered is not None and result is not None:
+                result = add_unrepeated(record, result)
                 await self.questions.end(record, result)
         assert result is not None  # noqa: S101  an error would have been raised
         shown = (
@@ -331,8 +331,8 @@ class Pipeline:
             if not free or behind or asked or isinstance(used, Pending):
                 return mark_pending(record.turn, pending)
         if answer is not None and self.listeners.feeds:
-            fields = pending.id, record.call.id, used, pending.asked_at
-            self.listeners.emit(record, Answered, *fields)
+            asked_at = pending.asked_at
+            self.listeners.emit(record, Answered, pending.id, record.call.id, used, asked_at)
         running = await self.questions.apply_answer(record, pending, used)
         if isinstance(running, Result):
             return running

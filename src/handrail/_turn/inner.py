@@ -20,7 +20,7 @@ from handrail._values.call import Call
 from handrail._values.content import Json
 from handrail._values.errors import Suspended, Unknown
 from handrail._values.pending import Pending
-from handrail._values.result import Result, read_result, write_result
+from handrail._values.result import FailureKind, Result, read_result, write_result
 from handrail._values.saved import save
 from handrail._values.strict_json import canonical, clip
 
@@ -58,6 +58,8 @@ class InnerCalls:
         if not self.kept and turn.options.records is not None:
             self.kept = turn.options.records.find(key)
         self._requests: tuple[Pending, ...] = ()
+        self.repeated = set[str]()
+        """The turns that the tool has made since it began."""
         self._heard: Any = None
 
     async def run(
@@ -75,6 +77,7 @@ class InnerCalls:
             self._turn.close(turn.stop_reason)
         if now:
             results = [await turn.dismiss(one.pending) if one.pending else one for one in results]
+        self.repeated.add(name)
         self._turns[name] = list(map(InnerCall, calls, results))
         if any(result.pending is not None for result in results):
             raise Suspended("A call inside it waits for an answer.")
@@ -284,6 +287,28 @@ def add_ended(waiting: Pending, reason: str) -> str:
     return "\n".join([stopped, *(listed if done else [_MAY_HAVE_ENDED])])
 
 
+def add_unrepeated(record: Any, result: Result) -> Result:
+    """Return the result of a call that began again, with the calls that it did not repeat.
+
+    They have ended, and the tool cannot know of them: another version of it may have made them.
+    """
+    waiting: Pending = record.answered[0]
+    if not waiting.record or result.pending is not None:
+        return result
+    from handrail._definition.form import FILL_IN  # loads pydantic
+
+    repeated = set[str]() if record.inner_calls is None else record.inner_calls.repeated
+    turns = [calls for name, calls in read_record(waiting).items() if name not in repeated]
+    ended = [inner for calls in turns for inner in calls if inner.result.pending is None]
+    lines = [f"- {_show(inner)}" for inner in ended if inner.call.name != FILL_IN]
+    if not lines:
+        return result
+    is_stopped = result.failure is not None and result.failure.kind is FailureKind.CANCELLED
+    kind = FailureKind.CANCELLED if is_stopped else FailureKind.UNKNOWN
+    text = "\n".join([result.text, "", _UNREPEATED, *lines[:_MAX_SHOWN_CALLS]])
+    return Result.fail(result.call_id, kind, text)
+
+
 def _show(inner: InnerCall) -> str:
     failure = inner.result.failure
     text = clip(f"{inner.call.name}({normalize_args(inner.call.args)})", _MAX_SHOWN_CHARS)
@@ -294,6 +319,7 @@ _MAX_SHOWN_CALLS = 20
 _MAX_SHOWN_CHARS = 200
 _NOT_RUN = "Not run: "
 _STOPPED = "Stopped before its end: "
+_UNREPEATED = "It had begun before, and these calls of it have ended. Do not repeat them:"
 _ENDED = "It had begun, and these calls inside it have ended. Do not repeat them:"
 _MAY_HAVE_ENDED = (
     "It had begun, and calls inside it may have taken effect. Check before you repeat it."

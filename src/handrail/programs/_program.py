@@ -274,7 +274,8 @@ class Program:
         return datetime.fromtimestamp(float(result.data), UTC)
 
     def _fail(self, error: str) -> _Failed:
-        return _Failed(describe_failure(error, self._printed.text, self._ran))
+        began = self._context.has_begun
+        return _Failed(describe_failure(error, self._printed.text, self._ran, began=began))
 
 
 class _NotBegun(Exception):

@@ -59,12 +59,19 @@ def describe_refusal(problems: Sequence[str]) -> str:
     return f"Not run: this program would fail. Nothing was called.\n{listed}"
 
 
-def describe_failure(error: str, printed: str, ran: Sequence[RanCall]) -> str:
-    """Return why a program failed, and what it did before."""
+def describe_failure(error: str, printed: str, ran: Sequence[RanCall], *, began: bool) -> str:
+    """Return why a program failed, and what it did before.
+
+    ``began`` is whether it has begun in another process, perhaps with other functions.
+    """
     parts = [f"The program failed.\n{error}"]
     if printed:
         parts.append(f"Printed before:\n{printed}")
-    parts.append(f"{_EFFECTS}\n{list_calls(ran)}" if ran else "It had made no call.")
+    parts += [f"{_EFFECTS}\n{list_calls(ran)}"] if ran else []
+    if began:
+        parts.append(_BEGAN)
+    elif not ran:
+        parts.append("It had made no call.")
     return "\n\n".join(parts)
 
 
@@ -122,6 +129,7 @@ def _write(value: Any) -> str:
 
 
 _EFFECTS = "These calls ran. Those that are done took effect: do not repeat them."
+_BEGAN = "It had begun before, and may have made more calls then. Check before you repeat them."
 _NOTHING = "The program returned nothing. To see a value, make it the last expression, or print it."
 _DROPPED = "Not run, because they were never awaited: {}."
 _UNKNOWN = "It is unknown whether these calls took effect. Check before you repeat them."
