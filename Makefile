@@ -60,15 +60,16 @@ vectors:  ## one line per security category
 services:  ## a scratch PostgreSQL on a loopback port, for HANDRAIL_POSTGRES; the tests start their own. STOP=1 stops it
 	@$(BIN)/python tests/services.py $(if $(STOP),stop,start)
 
-PART ?= core arguments edges web bank-sqlite bank-postgres
+PART ?= core arguments edges web mcp bank-sqlite bank-postgres
 SOAK_core = tests/execution tests/turn tests/hooks/test_cache.py tests/joints tests/programs tests/support tests/test_patterns.py
 SOAK_arguments = tests/definition tests/schema tests/values tests/collection tests/providers tests/test_vectors.py
 SOAK_edges = tests/test_docs.py tests/policy tests/approvals tests/agent tests/runs tests/console tests/models tests/cli tests/net tests/sandbox tests/tools tests/coding --ignore $(BANK)
 SOAK_web = tests/web tests/shared tests/deploy
 BANK = tests/runs/durable/test_bank.py
+SOAK_mcp = tests/credentials/test_many_people.py tests/mcp_client/test_official_suite.py tests/mcp_client/test_reference_servers.py tests/mcp_served/test_conformance.py tests/mcp_served/test_other_clients.py
 SOAK_bank-sqlite = $(BANK) -k sqlite
 SOAK_bank-postgres = $(BANK) -k postgres
-soak:  ## the property tests, for long; PART=core, arguments, edges, web, bank-sqlite or bank-postgres runs one part, each under two hours
+soak:  ## the property tests, for long; PART=core, arguments, edges, web, mcp, bank-sqlite or bank-postgres runs one part, each under two hours
 	$(foreach part,$(PART),HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 $(SOAK_$(part)) &&) true
 	$(if $(filter edges,$(PART)),$(BIN)/python tests/adapters/run.py)  # every framework, in an environment of its own
 	$(if $(filter edges,$(PART)),$(BIN)/python tests/dojo/run.py --whole)  # all 949 attacks of AgentDojo

@@ -102,6 +102,9 @@ async def test_a_server_that_wants_a_login_first_is_opened_after_it(tmp_path: Pa
     assert len(service.grants) == 1
 
 
+_BASIC = "Basic bWluZTpzLTE="
+
+
 async def test_a_token_that_has_ended_is_refreshed_where_it_came_from(tmp_path: Path) -> None:
     with serving() as service, anyio.fail_after(PATIENCE):
         service.expires_in = 1
@@ -136,8 +139,34 @@ async def test_a_client_that_is_registered_already_is_used(tmp_path: Path) -> No
     asked = [parse_qs(urlsplit(each).query) for each in (address, other)]
     assert [each["client_id"] for each in asked] == [["mine"], ["open"]]
     assert asked[0]["redirect_uri"] == [f"http://127.0.0.1:{port}/callback"]
-    assert [parse_qs(body).get("client_secret") for body in service.grants] == [["s-1"], None]
+    assert [parse_qs(body).get("client_secret") for body in service.grants] == [None, None]
+    assert [token for path, token in service.seen if path == "/token"] == [_BASIC, ""]
     assert "/register" not in {path for path, _ in service.seen}
+
+
+@pytest.mark.parametrize(
+    ("methods", "sent"),
+    [
+        (["client_secret_post", "client_secret_basic"], ("", _BASIC)),
+        (["client_secret_post"], ("s-1", "")),
+    ],
+)
+async def test_a_secret_is_sent_as_the_server_takes_it_also_for_a_refresh(
+    tmp_path: Path, methods: list[str], sent: tuple[str, str]
+) -> None:
+    with serving(token_endpoint_auth_methods_supported=methods) as service:
+        with anyio.fail_after(PATIENCE):
+            service.expires_in = 1
+            server, login = make(service, tmp_path, client_id="mine", client_secret="s-1")  # noqa: S106
+            await sign_in(await login.start(server.url))
+            await login.wait()
+            service.valid, service.expires_in = "t-2", None
+            async with connected(server) as stage:
+                await stage.call("act")
+
+    secrets = [parse_qs(body).get("client_secret", [""])[0] for body in service.grants]
+    tokens = [token for path, token in service.seen if path == "/token"]
+    assert list(zip(secrets, tokens, strict=True)) == [sent, sent]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -131,3 +132,19 @@ async def test_many_links_take_linear_time() -> None:
     heard.add("read", {}, Result("c0", links))
 
     assert (await find(heard, "ann@example.com", links))[-1].title == "1799 more links"
+
+
+def test_a_run_keeps_one_more_copy_of_its_texts_at_most() -> None:
+    texts = [f"{part} Ask Anna{part}@X.com. " + "Word and more " * 350 for part in range(100)]
+    heard = Heard()
+    tracemalloc.start()
+    try:
+        for part, text in enumerate(texts):
+            heard.add("read", "{}", Result(f"r{part}", text))
+        copies = [one.text for one in heard.reads]
+        used = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+    assert len(copies) == len(texts)
+    assert 0.9 < used / sum(map(len, texts)) < 1.1

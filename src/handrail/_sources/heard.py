@@ -14,6 +14,7 @@ from handrail._sources.names import spell_names
 from handrail._sources.spelling import normalize, normalize_value, spell_said
 from handrail._sources.words import find_whole
 from handrail._support import is_list, is_object
+from handrail._values.access import Access
 from handrail._values.result import Result, read_result, write_result
 from handrail._values.saved import VERSION, Fields, load, save
 
@@ -42,6 +43,15 @@ class HeardCall(NamedTuple):
     def of_text(cls, name: str, text: str) -> HeardCall:
         """Return a text from no tool, such as a quote in a prompt."""
         return cls(name, "{}", Result("", text))
+
+
+class LastLookup(NamedTuple):
+    """A call and its sources."""
+
+    args: str
+    accesses: tuple[Access, ...]
+    version: int
+    found: tuple[ValueSource, ...]
 
 
 class Feed(Protocol):
@@ -154,7 +164,7 @@ class Heard:
         self._changes, self._noted = 0, 0
         self._firsts: dict[str, str] = {}
         self._first_read = ""
-        self.last: tuple[Any, Any, Any] | None = None
+        self.last: LastLookup | None = None
         """What was looked up last, since a call is looked up several times."""
         self._raw: list[str] = []
         self._feeds: list[Feed] = []
@@ -194,7 +204,8 @@ class Heard:
         is_failed = result.failure is not None and not result.metadata.get(HAS_READ)
         if is_failed or result.pending is not None:
             return
-        result = result._replace(text=unframe(result.text))
+        if (text := unframe(result.text)) != result.text:
+            result = result._replace(text=text)
         call = HeardCall(name, args, result)
         self._changes += 1
         self.calls.append(call)

@@ -74,8 +74,10 @@ def _make(wanted: Wanted, kind: str, **more: str) -> ValueSource:
 
 def _find_person(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
     for one in heard.around:
-        if any(is_said(value, text, wanted) for text in one.said for value in spellings):
-            return _make(wanted, "person")
+        for text in one.said:
+            for value in spellings:
+                if is_said(value, text, wanted):
+                    return _make(wanted, "person")
     return None
 
 
@@ -139,20 +141,22 @@ def _is_in_path(value: str, text: str) -> bool:
 def _find_own(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
     best: ValueSource | None = None
     for one in heard.around:
+        if not one.own:
+            continue
         for entry in (entry for value in spellings for entry in one.own.get(value, ())):
             if entry.own.scheme and entry.own.scheme.casefold() not in wanted.schemes:
                 continue
             best = _describe_own(heard, wanted, entry)
             if best.kind == "person":
                 return best
-    if best is None and any(_is_just_written(one, spellings) for one in heard.around):
+    short = [] if best is not None else [value for value in spellings if is_short(value)]
+    if short and any(_is_just_written(one, short) for one in heard.around):
         return _make(wanted, "own", place=YOURS)
     return best
 
 
-def _is_just_written(heard: Heard, spellings: list[str]) -> bool:
+def _is_just_written(heard: Heard, short: list[str]) -> bool:
     """Return whether a person has written a short value, perhaps about something else."""
-    short = [value for value in spellings if is_short(value)]
     return any(find_whole(value, text) >= 0 for value in short for text in heard.said)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from handrail._labels.sources import DESTINATION_KEY
@@ -14,11 +15,13 @@ from handrail._sources.lookup import Wanted
 from handrail._sources.spelling import normalize_value
 from handrail._sources.words import find_whole
 from handrail._values.access import Access
+from handrail._values.effect import Effect
 
 MAX_LINKS = 200
 """How many links of one call are looked up alone. Those after them are looked up together."""
 _SLASHES = re.compile(r"/{2,}")
 _ENDS = re.compile(r"(?:_?ids?|_?names?|s)$")
+_VERBS = {effect: effect.name.lower() for effect in Effect}
 _STOPS = ".,;:!?"
 
 
@@ -35,10 +38,8 @@ def find_wanted(
     given: Any = json.loads(args or "{}")
     leaves = [leaf for leaf in find_leaves(given) if leaf.value]
     found: dict[str, Wanted] = {}
-    spelled: list[tuple[Leaf, str]] = []
     for access in accesses:
-        spelled = spelled or [(leaf, normalize_value(leaf.value)) for leaf in leaves]
-        if (wanted := _find_resource(access, spelled)) is not None:
+        if (wanted := _find_resource(access, leaves)) is not None:
             found.setdefault(wanted.value, wanted)
     for place, value, scheme in find_marked(marked, given, DESTINATION_KEY) if marked else ():
         name = _argument(place)
@@ -48,20 +49,29 @@ def find_wanted(
     return [*found.values(), *_find_links(leaves, found)]
 
 
-def _find_resource(access: Access, leaves: list[tuple[Leaf, str]]) -> Wanted | None:
+def _find_resource(access: Access, leaves: list[Leaf]) -> Wanted | None:
     """Return the argument that an access names, or None: then the developer wrote it."""
     scheme, _, path = access.resource.partition(":")
     if not path:
         return None
-    verb = access.verb.name.lower()
+    verb = _VERBS[access.verb]
+    for leaf in leaves:
+        if leaf.value == path:
+            return Wanted(path, scheme, _words(scheme, _argument(leaf.place)), verb)
+    return _find_spelled(path, scheme, verb, leaves)
+
+
+def _find_spelled(path: str, scheme: str, verb: str, leaves: list[Leaf]) -> Wanted | None:
+    """Return the argument with a path in another spelling, or with a path in a longer text."""
     value = normalize_value(path)
     meant = _squeeze(value)
-    for leaf, spelled in leaves:
-        if spelled == value or (spelled[:1] == meant[:1] and _squeeze(spelled) == meant):
+    every = [(leaf, normalize_value(leaf.value)) for leaf in leaves]
+    for leaf, spelled in every:
+        if spelled[:1] == meant[:1] and _squeeze(spelled) == meant:
             return Wanted(leaf.value, scheme, _words(scheme, _argument(leaf.place)), verb)
     if scheme == "net":
-        return _find_host(path, [leaf for leaf, _ in leaves], verb)
-    inside = (leaf for leaf, spelled in leaves if find_whole(value, spelled) >= 0)
+        return _find_host(path, leaves, verb)
+    inside = (leaf for leaf, spelled in every if find_whole(value, spelled) >= 0)
     return None if next(inside, None) is None else Wanted(path, scheme, _words(scheme, ""), verb)
 
 
@@ -100,6 +110,7 @@ def _argument(place: str) -> str:
     return place.partition(".")[0].partition("[")[0]
 
 
+@lru_cache(1_000)  # names in schemas and resources
 def _words(scheme: str, argument: str) -> frozenset[str]:
     """Return words for a value: its scheme, and its argument without an id."""
     every = (scheme.casefold(), argument.casefold(), _ENDS.sub("", argument.casefold()))

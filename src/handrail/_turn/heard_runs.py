@@ -81,6 +81,8 @@ class TurnFeed:
         if turn is None:
             return
         records: tuple[Record, ...] = turn.records
+        if is_last and len(records) == len(self._taken):
+            return
         for record in records:
             name, result = (record.call.id, record.nth), record.result
             if result is not None and result.pending is None and name not in self._taken:

@@ -102,7 +102,7 @@ class Login:
         return OAuthClientInformationFull(
             client_id=self._client_id,
             client_secret=secret or None,
-            token_endpoint_auth_method="client_secret_post" if secret else "none",
+            token_endpoint_auth_method="client_secret_basic" if secret else "none",
         )
 
 
@@ -187,6 +187,8 @@ class _Attempt:
     ) -> None:
         async def show(address: str) -> None:
             check_address(provider, address)
+            if client is not None and provider.context.client_info is client:
+                await stored.set_client_info(_choose_method(client, provider))
             callback.expect(parse_qs(urlsplit(address).query)["state"][0])
             self.address = address
             self.known.set()
@@ -234,8 +236,6 @@ class _Fresh:
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return this program's registration. The port in another one may be taken."""
-        if self._client is not None:
-            await self._stored.set_client_info(self._client)
         return self._client
 
 
@@ -248,6 +248,17 @@ def check_address(provider: OAuthClientProvider, address: str) -> None:
     parts = urlsplit(address)
     if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
         raise Refused("the address to sign in at is not encrypted")
+
+
+def _choose_method(
+    client: OAuthClientInformationFull, provider: OAuthClientProvider
+) -> OAuthClientInformationFull:
+    """Choose how a secret is sent: as HTTP Basic, unless the server takes it only in the body."""
+    metadata = provider.context.oauth_metadata
+    methods = None if metadata is None else metadata.token_endpoint_auth_methods_supported
+    if client.client_secret and methods and "client_secret_basic" not in methods:
+        client.token_endpoint_auth_method = "client_secret_post"  # noqa: S105  a method
+    return client
 
 
 def _describe_client(callback: str) -> OAuthClientMetadata:
