@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 
@@ -65,6 +65,12 @@ def verify(
         known: The number and the digest of an entry, as they were noted earlier.
     """
     return find_break(run, journal.head(run), journal.read(run), known)
+
+
+def verify_all(journal: RunStore) -> Iterator[tuple[str, ChainBreak | None]]:
+    """Verify every run, and yield its id and where its chain breaks."""
+    for run in journal.names():
+        yield run, verify(journal, run)
 
 
 def verify_on(

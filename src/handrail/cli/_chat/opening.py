@@ -105,6 +105,11 @@ def hold_chat(
     return exits, document
 
 
+def _add_servers(kit: Kit, servers: dict[str, list[tuple[str, str]]]) -> None:
+    """Add what completes an MCP server's name, until its prompts are known."""
+    servers |= {one: [(f"/{one}:", "list its prompts")] for one in reviewed_servers(kit.app)}
+
+
 def _show_completions(
     kit: Kit, terminal_input: ChatInput, servers: Mapping[str, Sequence[tuple[str, str]]] = {}
 ) -> None:
@@ -154,9 +159,8 @@ def _converse(
         )
         terminal_input.show_status(talk.status, talk.last_output)
         terminal_input.show_choices(partial(list_choices, talk.conversation))
-        servers = talk.conversation.server_prompts
-        servers |= {one: [(f"/{one}:", "list its prompts")] for one in reviewed_servers(kit.app)}
-        _show_completions(kit, terminal_input, servers)
+        _add_servers(kit, talk.conversation.server_prompts)
+        _show_completions(kit, terminal_input, talk.conversation.server_prompts)
         screen.show(_headline(kit, len(open_.offered)), ())
         for row in mode_lines(kit.rules, screen.width):
             screen.say(row)
