@@ -56,6 +56,7 @@ def measured() -> dict[str, tuple[int, list[str]]]:
     return found
 
 
+@pytest.mark.timeout(300)  # the first one measures all of them
 @pytest.mark.parametrize("reader", READERS)
 def test_small_bodies_stay_small_when_they_are_read(reader: str) -> None:
     taken, arrived = measured()[reader]

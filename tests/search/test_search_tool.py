@@ -521,6 +521,7 @@ Namespaces, and how many tools each has: github 3, slack 2, other 2.\
                 "required": ["name", "arguments"],
                 "additionalProperties": False,
             },
+            framed=True,
         )
     )
 

@@ -20,7 +20,7 @@ import httpcore2
 import httpx2
 import trustme
 
-from handrail import Call, Executor, FailureKind, Refused, Result, Tool, Toolset, tool
+from handrail import Call, Executor, FailureKind, Hook, Refused, Result, Tool, Toolset, tool
 from handrail.approvals import callback, render_request
 from handrail.net import Guard
 from handrail.permissions import Allow, Pending
@@ -48,7 +48,7 @@ FAILED = (FailureKind.BAD_ARGS, FailureKind.DENIED, FailureKind.FAILED)
 
 
 async def fetched(given: Tool[..., Any], url: str, **options: Any) -> Result:
-    async with Executor(Toolset(given), **options) as executor:
+    async with Executor(Toolset(given), hooks=[Hook(frames=False)], **options) as executor:
         return await executor.run(Call("web_fetch", {"url": url}, "1"))
 
 

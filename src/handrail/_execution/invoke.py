@@ -84,15 +84,14 @@ class World(Protocol):
 async def invoke(world: World, running: RunningCall) -> Result:
     """Run a call, and retry it if allowed.
 
-    Raises NeedsLogin, NeedsAccess and Suspended if the tool does, and a cancellation from
-    outside.
+    Raises NeedsLogin, NeedsAccess and Suspended if the tool does, and outside cancellations.
     """
     tool: Any = running.checked.tool
     began, record = perf_counter(), running.record
     while True:
         if record.stopped:
             return result_of_stop(record)
-        record.start_attempt()
+        record.attempts += 1
         if world.listeners.feeds:
             world.listeners.emit(record, Started, record.call.id, record.attempts)
         variables = record.own_context()
@@ -115,6 +114,8 @@ async def invoke(world: World, running: RunningCall) -> Result:
 def _start(running: RunningCall, tool: AnyTool, world: World) -> Coroutine[Any, Any, Any]:
     """Return a coroutine running the tool's function, sync or async."""
     way = tool._way
+    if running.record.begin is not None:
+        running.record.begin.set()
     context = _context(running, tool, world) if tool.takes_context else None
     args = running.checked.parsed if running.record.attempts == 1 else _args_again(running, tool)
     if way == "async":
@@ -170,8 +171,7 @@ def _context(running: RunningCall, tool: AnyTool, world: World) -> Context[Any]:
         check_deps(tool, "`executor.turn`")
 
     def progress(message: str, fraction: float | None = None, /) -> None:
-        fields = record.call.id, message, fraction
-        world.listeners.emit_from_anywhere(record, Progressed, *fields)
+        world.listeners.emit_from_anywhere(record, Progressed, record.call.id, message, fraction)
 
     return Context(
         call_id=record.call.id,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _new: Callable[..., Any] = vars(tuple)["__new__"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_UNHEARD: tuple[tuple[ValueSource, ...], dict[str, str]] = ((), {})  # never written to
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
@@ -202,4 +203,6 @@ def shown_sources(checked: CheckedCall, *, in_workspace: bool = False) -> tuple[
 
 def find_heard(checked: CheckedCall) -> tuple[tuple[ValueSource, ...], dict[str, str]]:
     """Return what a journal keeps: who named the call's values, and what was read before."""
+    if checked.turn.options.heard is None:
+        return _UNHEARD
     return shown_sources(checked), dict(checked.after)

@@ -92,12 +92,6 @@ class Record:
                 self.done = anyio.Event()
             await self.done.wait()
 
-    def start_attempt(self) -> None:
-        """Count an attempt, and tell those who wait for the first one."""
-        self.attempts += 1
-        if self.begin is not None:
-            self.begin.set()
-
     async def wait_begun(self) -> None:
         """Wait until the tool was called, or the call has its result."""
         if self.result is None and not self.begun:
@@ -112,10 +106,15 @@ class Record:
     def finish(self, result: Result) -> None:
         """Set the call's result."""
         self.result = result
-        for event in (self.done, self.begin):
-            if event is not None:
-                with suppress(RuntimeError):  # the event loop was closed, with those who wait
-                    event.set()
+        if self.done is not None:
+            _set(self.done)
+        if self.begin is not None:
+            _set(self.begin)
+
+
+def _set(event: anyio.Event) -> None:
+    with suppress(RuntimeError):  # the event loop was closed, with those who wait
+        event.set()
 
 
 class CallRecords(Protocol):

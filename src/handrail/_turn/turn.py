@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextvars import Context
 from operator import attrgetter
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
 from handrail._collection.toolset import Toolset
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from handrail.messages import Reply  # loads asyncio
 
 _NO_OPTIONS = TurnOptions()
-_NO_TOOLS = Toolset()
+_NO_VIEW: Any = SimpleNamespace(tools=Toolset(), generation=0)
 _NO_RECORDS: dict[Any, Any] = {}  # never written to
 
 
@@ -88,12 +88,10 @@ class Turn(Generic[D]):
         run: str | None = None,
         options: TurnOptions = _NO_OPTIONS,
     ) -> None:
-        self._owner = owner
-        self._id = id
-        self._run = run
-        self.options = options
-        self.tools = _NO_TOOLS if owner is None else owner.view.tools
-        self.generation = 0 if owner is None else owner.view.generation
+        self._owner, self.options = owner, options
+        self._id, self._run = id, run
+        view = _NO_VIEW if owner is None else owner.view
+        self.tools, self.generation = view.tools, view.generation
         self.stop_reason = self.interrupt = self._key = self._last = self._reply = None
         self.waiting = self.approved = self.background = ()
         self.is_closed, self._count = False, 0
@@ -378,11 +376,14 @@ class Turn(Generic[D]):
 
     def _record(self, call: Call) -> Record:
         record: Record = self.owner.record(self, call)
-        record.position = self._count
+        record.position, self._count = self._count, self._count + 1
+        self._records = self._records or {}
         while (call.id, record.nth) in self._records:
             record.nth += 1
         record.previous, self._last = self._last, record
-        self._keep(record)
+        self._records[call.id, record.nth] = record
+        if self.on_call is not None:
+            self.on_call()
         return record
 
     def _keep(self, record: Record) -> None:
