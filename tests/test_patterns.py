@@ -11,8 +11,12 @@ import pytest
 from patterns import Computed, Used, collect, find_slow_text
 
 TRIED = 500 if os.environ.get("HANDRAIL_PROFILE") == "soak" else 4
-LIMITED = {"handrail.tools._files.glob_pattern._TOKEN": 1_000}
-"""The characters of a text that is refused if it is longer."""
+LIMITED = {
+    "handrail._sources.names._FILE": 200,
+    "handrail._sources.spelling._ADDRESS": 200,
+    "handrail.tools._files.glob_pattern._TOKEN": 1_000,
+}
+"""The most characters of a text that is searched."""
 COMPUTED = {
     "handrail._execution.view": "escaped text",
     "handrail._sources.lookup": "escaped text, and bounded runs",

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
+import handrail
 from handrail import FailureKind
 from handrail._support.obeyed_names import OBEYED_NAMES
 from handrail.events import Event
@@ -149,7 +150,7 @@ def test_every_folder_of_pages_has_an_index_page_with_each_of_its_pages_once() -
 
 def public_modules() -> set[str]:
     """The modules and packages that say what they export, without those with an underscore."""
-    package = ROOT / "src" / "handrail"
+    package = Path(handrail.__file__).parent
     found: set[str] = set()
     for path in package.rglob("*.py"):
         parts = path.relative_to(package.parent).with_suffix("").parts

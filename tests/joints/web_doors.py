@@ -65,7 +65,7 @@ class _Browser:
             if event.event == "approval":
                 await self._answer(event.data)
             elif event.event == "progress":
-                self._seen.progress.append((event.data["message"], event.data["fraction"]))
+                self._seen.progress.append((event.data["message"], event.data.get("fraction")))
             elif event.event == "output":
                 self._seen.yielded.append(event.data["text"])
             elif event.event in ("call", "result"):

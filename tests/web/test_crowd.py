@@ -162,9 +162,8 @@ async def kill_some(servers: Servers, talkers: Talkers, pages: list[Page]) -> No
             talkers.kill()
 
 
-@pytest.mark.parametrize(
-    "database", ["postgres", pytest.param("sqlite", marks=pytest.mark.soak)], indirect=True
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("database", ["postgres", "sqlite"], indirect=True)
 @pytest.mark.timeout(1_400)
 async def test_every_page_ends_with_the_text_of_the_journal(database: str) -> None:
     luck = random.Random(7)  # noqa: S311

@@ -188,7 +188,7 @@ class Heard:
 
     @property
     def version(self) -> int:
-        """A number that grows with all that is heard, here and around."""
+        """A number growing with everything heard, here and around."""
         return self._changes + (0 if self.outer is None else self.outer.version)
 
     def say(self, *texts: str) -> None:

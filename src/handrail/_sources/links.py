@@ -46,7 +46,7 @@ def _find_accounts(text: str) -> list[tuple[int, int]]:
 
 
 def _count_iban(text: str) -> int:
-    """Return the length of the account number that a text begins with, by its check digits."""
+    """Return the length of an account number at a text's beginning, by its check digits."""
     while True:
         code = text.replace(" ", "").upper()
         if len(code) < _LEAST_IBAN_CHARS:

@@ -1,4 +1,4 @@
-"""Names: how people write the name of a person or a file that your own systems know."""
+"""Names: how people write a person or file name known to your own systems."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def find_sources(
         and last.args is args
         and last.version == heard.version
     ):
-        return last.found  # the call that was looked up last, as the policy saw it
+        return last.found  # the call looked up last, as the policy saw it
     heard.catch_up()
     before = {source.value: source for source in known}
     writes = any(access.verb > READ for access in touched)

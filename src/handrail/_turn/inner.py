@@ -288,7 +288,7 @@ def add_ended(waiting: Pending, reason: str) -> str:
 
 
 def add_unrepeated(record: Any, result: Result) -> Result:
-    """Return the result of a call that began again, with the calls that it did not repeat.
+    """Return a call's result after it began again, with the calls it did not repeat.
 
     They have ended, and the tool cannot know of them: another version of it may have made them.
     """
