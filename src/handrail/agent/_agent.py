@@ -279,8 +279,8 @@ class Agent(Generic[T]):
         if isinstance(self._tools, Executor):
             return self._tools
         more = [hook for one in above if one not in self._budgets for hook in one.hooks]
-        hooks = (*self._checks["hooks"], *more)
-        return Executor(self._tools, **{**self._checks, "hooks": hooks})
+        checks: dict[str, Any] = {**self._checks, "hooks": (*self._checks["hooks"], *more)}
+        return Executor(self._tools, **checks)
 
     def _make_run(  # noqa: PLR0913  each is an option with a default
         self,

@@ -189,7 +189,8 @@ class Rulebook:
     @property
     def version(self) -> str:
         """Changes whenever the policy changes, except when an approval is remembered."""
-        given = [self._mode.name, self._sandboxed, self._refusal, self._protected.named]
+        mode, protected = self._mode.name, self._protected.named
+        given: list[object] = [mode, self._sandboxed, self._refusal, protected]
         return self._version.of(self.rules, given)
 
     def __call__(self, call: CheckedCall) -> Decision:
