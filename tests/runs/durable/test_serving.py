@@ -171,10 +171,12 @@ def test_the_files_that_deploy_workers_name_the_command_and_its_health() -> None
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(DEPLOY / "handrail-worker@.service", encoding="utf-8")
     worker = compose["services"]["worker"]
+    start = (DEPLOY / "start").read_text(encoding="utf-8")
     started = shlex.split(unit["Service"]["ExecStart"])
 
-    assert sorted(compose["services"]) == ["database", "worker"]
+    assert {"database", "worker"} <= compose["services"].keys()
     assert worker["depends_on"] == {"database": {"condition": "service_healthy"}}
-    assert "exec handrail worker shop:runs --health 0.0.0.0:8080" in worker["command"][-1]
+    assert worker["command"] == ["worker"]
+    assert 'exec handrail worker "${RUNS:-app:runs}" --health 0.0.0.0:8080' in start
     assert started[1:] == ["worker", "shop:runs", "--health", "127.0.0.1:808%i"]
     assert (unit["Service"]["KillSignal"], unit["Service"]["Restart"]) == ("SIGTERM", "always")
