@@ -105,9 +105,11 @@ def hold_chat(
     return exits, document
 
 
-def _add_servers(kit: Kit, servers: dict[str, list[tuple[str, str]]]) -> None:
+def _add_servers(kit: Kit, talk: Conversation) -> dict[str, list[tuple[str, str]]]:
     """Add what completes an MCP server's name, until its prompts are known."""
+    servers = talk.server_prompts
     servers |= {one: [(f"/{one}:", "list its prompts")] for one in reviewed_servers(kit.app)}
+    return servers
 
 
 def _show_completions(
@@ -159,8 +161,7 @@ def _converse(
         )
         terminal_input.show_status(talk.status, talk.last_output)
         terminal_input.show_choices(partial(list_choices, talk.conversation))
-        _add_servers(kit, talk.conversation.server_prompts)
-        _show_completions(kit, terminal_input, talk.conversation.server_prompts)
+        _show_completions(kit, terminal_input, _add_servers(kit, talk.conversation))
         screen.show(_headline(kit, len(open_.offered)), ())
         for row in mode_lines(kit.rules, screen.width):
             screen.say(row)
