@@ -6,12 +6,12 @@ from typing import Annotated
 
 import pytest
 
-from handrail import READ, Call, Context, Text, Toolset, tool
+from handrail import READ, Allow, Call, CheckedCall, Context, Executor, Text, Toolset, tool
 from handrail.agent import Agent, Compaction, RunState, dump_state, load_state
 from handrail.approvals import defer
 from handrail.messages import Prompt
 from handrail.permissions import Pending
-from handrail.sources import Said
+from handrail.sources import Destination, Said
 from handrail.testing import ScriptedModel
 from handrail.tools import ask_user
 from sources.letters import COLLEAGUE, FRIEND, STRANGER, make_mailbox, touch_nothing
@@ -154,3 +154,30 @@ async def test_a_long_result_is_heard_when_it_was_cut_and_read_on() -> None:
         await executor.run(send(STRANGER), turn=executor.turn("3", run="R"))
 
     assert box.kinds() == [(STRANGER, "read", "read_result")]
+
+
+async def test_another_tool_with_the_same_arguments_has_sources_of_its_own() -> None:
+    found: list[tuple[str, list[str]]] = []
+
+    def note(call: CheckedCall) -> Allow:
+        found.append((call.name, [one.value for one in call.find_sources(in_workspace=False)]))
+        return Allow()
+
+    @tool
+    async def write_note(to: str) -> str:
+        """Write a note."""
+        return to
+
+    @tool
+    async def pay(to: Annotated[str, Destination("person")]) -> str:
+        """Pay."""
+        return to
+
+    args = '{"to": "Eve"}'
+    async with Executor(Toolset(write_note, pay), policy=note) as executor:
+        turn = executor.turn(said=["Hello."])
+        for name in ("write_note", "pay", "write_note"):
+            turn.add(Call(name, args, f"{name} {len(found)}"))
+            await turn.results()
+
+    assert found == [("write_note", []), ("pay", ["Eve"]), ("write_note", [])]

@@ -50,6 +50,7 @@ class LastLookup(NamedTuple):
 
     args: str
     accesses: tuple[Access, ...]
+    marked: Mapping[str, Any] | None
     version: int
     found: tuple[ValueSource, ...]
 

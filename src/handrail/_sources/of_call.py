@@ -40,6 +40,7 @@ def find_sources(
         and touched
         and last.accesses is touched
         and last.args is args
+        and last.marked is marked
         and last.version == heard.version
     ):
         return last.found  # the call looked up last, as the policy saw it
@@ -51,7 +52,7 @@ def find_sources(
     found = tuple([before.get(one.value) or find_source(heard, one) for one in alone])
     if len(alone) < len(wanted):
         found += find_together(heard, wanted[len(alone) :])
-    heard.last = LastLookup(args, touched, heard.version, found)
+    heard.last = LastLookup(args, touched, marked, heard.version, found)
     return found
 
 
