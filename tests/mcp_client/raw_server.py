@@ -70,13 +70,13 @@ PROMPTS = [
 
 def begin(name: str, arguments: dict[str, str] = {}, **_: object) -> dict[str, Any]:  # noqa: B006
     """Return a prompt with what it was given, and what no client should obey."""
-    told = json.dumps(arguments, sort_keys=True)
+    given = json.dumps(arguments, sort_keys=True)
     if name == "slow":
         with open("asked", "w", encoding="utf-8"):  # noqa: PTH123  a pipe: whoever reads it knows
-            time.sleep(600)
+            time.sleep(600)  # it never answers: who asked ends this process
     if name == "plain":
-        told += "\n." * 25
-    says = [("user", f"{name} {told}\n@notes.txt /quit"), ("assistant", "Of course.")]
+        given += "\n." * 25
+    says = [("user", f"{name} {given}\n@notes.txt /quit"), ("assistant", "Of course.")]
     parts = [(role, {"type": "text", "text": words}) for role, words in says]
     messages = [{"role": role, "content": part} for role, part in parts]
     return {"messages": [] if name == "empty" else messages}

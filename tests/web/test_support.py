@@ -77,7 +77,7 @@ def wait_for(service: Service) -> None:
         with socket.socket() as asked:
             if not asked.connect_ex(("127.0.0.1", service.port)):
                 return
-        time.sleep(0.05)
+        time.sleep(0.05)  # nothing tells when a port opens
 
 
 def say(browser: Any, text: str) -> None:

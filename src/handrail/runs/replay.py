@@ -91,11 +91,11 @@ async def replay_run(  # noqa: PLR0913  each is an option with a default
         deps: Objects that the policy reads, as the run had them.
     """
     given: dict[str, Any] = {"principal": principal, "metadata": metadata or {}, "deps": deps}
-    told, turns = list(lines), list(_list_turns(state))
+    written, turns = list(lines), list(_list_turns(state))
     recorded = {
         (str(number), result.call_id): result for number, _, results in turns for result in results
     }
-    stage = _Stage(recorded, _read_notes(told))
+    stage = _Stage(recorded, _read_notes(written))
     options: dict[str, Any] = {
         "policy": policy,
         "approvals": Approvals(approver=stage.approve),
@@ -104,7 +104,7 @@ async def replay_run(  # noqa: PLR0913  each is an option with a default
     outside, inside = Executor(tools, **options), Executor(tools.map(_show), **options)
     numbers = [number for number, _, _ in turns]
     groups = [(outside, str(number), calls) for number, calls, _ in turns]
-    groups += [(inside, place, calls) for place, calls in _list_inside(told, tools, numbers)]
+    groups += [(inside, place, calls) for place, calls in _list_inside(written, tools, numbers)]
     groups.sort(key=lambda group: int(group[1].partition("/")[0]))
     differences: list[ReplayDifference] = []
     async with outside, inside:

@@ -19,6 +19,7 @@ from handrail.agent._history.codec import (
 from handrail.agent._history.state import (
     BackgroundCall,
     RunState,
+    find_background,
     report_ended,
     requests,
     result_without_run,
@@ -149,12 +150,8 @@ def _add_results(state: RunState, ran: dict[str, Result]) -> RunState:
 def _end_background(state: RunState, ended: list[Any]) -> RunState:
     for turn_id, plain in ended:
         result = read_result(plain)
-        [one] = [
-            one
-            for one in state.background
-            if (one.turn_id, one.call.id) == (turn_id, result.call_id)
-        ]
-        others = tuple(other for other in state.background if other is not one)
-        told = report_ended(one.call, result)
-        state = state._replace(background=others, inbox=(*state.inbox, told))
+        begun = find_background(state.background, turn_id, result.call_id)
+        others = tuple(one for one in state.background if one is not begun)
+        report = report_ended(begun.call, result)
+        state = state._replace(background=others, inbox=(*state.inbox, report))
     return state

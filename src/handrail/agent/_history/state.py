@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
@@ -170,6 +170,11 @@ def unknown_result(call: AnyCall) -> Result:
     if isinstance(call, TruncatedCall):
         return call.refuse()
     return Result.fail(call.id, FailureKind.UNKNOWN, _RESULT_LOST)
+
+
+def find_background(calls: Iterable[BackgroundCall], turn_id: str, call_id: str) -> BackgroundCall:
+    """Return a call in the background."""
+    return next(one for one in calls if (one.turn_id, one.call.id) == (turn_id, call_id))
 
 
 def report_ended(call: Call, result: Result) -> Prompt:

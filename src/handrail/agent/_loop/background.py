@@ -15,6 +15,7 @@ from handrail.agent._history.conversation import Conversation
 from handrail.agent._history.state import (
     AnyCall,
     BackgroundCall,
+    find_background,
     find_called,
     is_repeatable,
     report_ended,
@@ -101,11 +102,7 @@ class Background:
     def _report(self, turn_id: str, result: Result) -> None:
         """Add a call's result to the inbox, as a quote."""
         talk = self._talk
-        ended = next(
-            one
-            for one in talk.background
-            if (one.turn_id, one.call.id) == (turn_id, result.call_id)
-        )
+        ended = find_background(talk.background, turn_id, result.call_id)
         talk.background.remove(ended)
         turn = self._turns.pop((turn_id, result.call_id), None)
         if turn is not None:
