@@ -43,8 +43,10 @@ _CATEGORIES = {
 _USUAL = "a7_- \n"
 MAX_CHARS = 100_000
 MAX_SECONDS = 0.05
-_LIMIT = 0.5
-"""Seconds of processor time after which a pattern is stopped."""
+_LIMIT = 1.0
+"""Seconds of processor time after which a pattern is stopped on a short text."""
+_TIMES = 7.0
+"""Four times the text takes 4 times as long if the time is linear, and 16 times if it is quadratic."""
 
 
 class Used(NamedTuple):
@@ -308,23 +310,25 @@ class _TooLong(BaseException):
     pass
 
 
-def seconds(used: Used, attack: tuple[str, str, str], length: int) -> float:
+def seconds(
+    used: Used, attack: tuple[str, str, str], length: int, limit: float = _LIMIT
+) -> float:
     """The processor time that a pattern takes for a text of about this length."""
     start, unit, end = attack
     text: Any = start + unit * (length // len(unit) + 1) + end
     if isinstance(used.pattern.pattern, bytes):
         text = text.encode("utf-8", "surrogatepass")
-    return timed(getattr(used.pattern, used.method), text)
+    return timed(getattr(used.pattern, used.method), text, limit)
 
 
-def timed(function: Any, text: Any) -> float:
-    """The processor time that a function takes for a text, or infinity."""
+def timed(function: Any, text: Any, limit: float = _LIMIT) -> float:
+    """The processor time that a function takes for a text, or infinity above the limit."""
 
     def stop(_number: int, _frame: object) -> None:
         raise _TooLong
 
     previous = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, _LIMIT)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit)
     begun = time.process_time()
     try:
         function(text)
@@ -352,7 +356,8 @@ def find_slow_text(used: Used, tried: int, most: int = MAX_CHARS) -> str:
 def _grows(used: Used, attack: tuple[str, str, str], most: int) -> bool:
     """Whether four times the text takes much more than four times as long, and too long."""
     for _ in range(3):  # the machine may have been busy
-        whole = seconds(used, attack, most)
-        if whole <= MAX_SECONDS or whole < 7 * seconds(used, attack, most // 4):
+        quarter = seconds(used, attack, most // 4)
+        limit = max(_TIMES * quarter, MAX_SECONDS)
+        if quarter < _LIMIT and seconds(used, attack, most, limit) <= limit:
             return False
     return True
