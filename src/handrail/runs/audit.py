@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
-from anyio import to_thread
 
 from handrail import Call, CheckedCall, Hook, Result
 from handrail.events import Decided, Finished, Requested
+from handrail.runs._store.threads import Threads
 from handrail.runs.journal import JournalError
 from handrail.runs.lines import LineFields, event_lines
 from handrail.runs.record import RunRecord
@@ -41,6 +41,7 @@ class CallAudit:
         self._clock = clock
         self._facts: list[tuple[float, CheckedCall | Call, Result | None]] = []
         self._unwritten = 0
+        self._threads = Threads(1)
         self._news = anyio.Event()
         self.problem = ""
         """Why the journal cannot be written; empty if it can."""
@@ -63,6 +64,7 @@ class CallAudit:
         finally:  # a write under way has ended here, so the rest comes after it
             with anyio.CancelScope(shield=True):
                 await self._flush()
+            self._threads.close()
 
     def _before(self, call: CheckedCall) -> CheckedCall | Result:
         if self.problem or len(self._facts) + self._unwritten > MAX_UNWRITTEN:
@@ -91,7 +93,7 @@ class CallAudit:
         facts, self._facts = self._facts, []
         self._unwritten = len(facts)
         try:
-            await to_thread.run_sync(self._store, facts)
+            await self._threads.run(self._store, facts)
             self.problem = ""
         except JournalError as error:
             self.problem = str(error)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import mcp_types as types
+from mcp.shared.direct_dispatcher import DIRECT_TRANSPORT_KIND
 
 from handrail import Call, Executor, Json, Result, Spec, Toolset, Turn
 from handrail.events import Progressed, Yielded
@@ -356,8 +357,15 @@ def _may_want_progress(request: Request) -> bool:
     """Return whether to report progress. A client in this process has no token to ask with."""
     if running_task.get() is not None:
         return True
-    has_token = request.meta is not None and "progress_token" in request.meta
-    return has_token or (request.request is None and is_modern(request))
+    if request.meta is not None and "progress_token" in request.meta:
+        return True
+    return request.request is None and is_modern(request) and not _has_wire(request)
+
+
+def _has_wire(request: Request) -> bool:
+    """Return whether a request came as a message. The SDK has no public field that says so."""
+    outbound = getattr(request.session, "_request_outbound", None)
+    return outbound is not None and outbound.transport.kind != DIRECT_TRANSPORT_KIND
 
 
 async def _forward(feed: Any, request: Request) -> None:
