@@ -77,8 +77,10 @@ class CallAudit:
         return result
 
     def _put(self, call: CheckedCall | Call, result: Result | None) -> None:
+        is_first = not self._facts
         self._facts.append((self._clock(), call, result))
-        self._news.set()
+        if is_first:
+            self._news.set()
 
     async def _write(self) -> None:
         while True:

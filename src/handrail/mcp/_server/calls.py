@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import mcp_types as types
-from mcp.shared.direct_dispatcher import DIRECT_TRANSPORT_KIND
 
 from handrail import Call, Executor, Json, Result, Spec, Toolset, Turn
 from handrail.events import Progressed, Yielded
@@ -21,6 +20,7 @@ from handrail.mcp._server.asking import (
     approve,
     ask,
     current,
+    has_wire,
     is_modern,
     list_questions,
     name_session,
@@ -359,13 +359,7 @@ def _may_want_progress(request: Request) -> bool:
         return True
     if request.meta is not None and "progress_token" in request.meta:
         return True
-    return request.request is None and is_modern(request) and not _has_wire(request)
-
-
-def _has_wire(request: Request) -> bool:
-    """Return whether a request came as a message. The SDK has no public field that says so."""
-    outbound = getattr(request.session, "_request_outbound", None)
-    return outbound is not None and outbound.transport.kind != DIRECT_TRANSPORT_KIND
+    return request.request is None and is_modern(request) and not has_wire(request)
 
 
 async def _forward(feed: Any, request: Request) -> None:
