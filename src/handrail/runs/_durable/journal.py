@@ -67,15 +67,18 @@ class RunJournal:
         new = {} if standing is None else standing._asdict()
         self.put({"event": STATUS, "at": time.time(), **new, **fields})
 
-    async def begin(self, rows: Sequence[Step], messages: Iterable[Message], **about: Any) -> None:
-        """Write a run's rows and first lines: its summary and its prompts. Once."""
+    async def begin(
+        self, row: Step, state: StepRecord, messages: Iterable[Message], **about: Any
+    ) -> None:
+        """Write a run's row, its state and its first lines: its summary and its prompts. Once."""
         at = time.time()
         prompts = [prompt_line(at, one) for one in messages if isinstance(one, Prompt)]
         began = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
         first = prompts[0]["text"][:MAX_PROMPT_CHARS] if prompts else ""
         self.put_status(QUEUED, command="worker", began=began, prompt=first, **about)
         self.put(*prompts)
-        await self._insert(RunHead(self._run), list(self._unwritten), at, lambda _: rows)
+        lines = list(self._unwritten)
+        await self._insert(RunHead(self._run), lines, at, lambda _: [row], record=state)
 
     async def read_summary(self) -> Mapping[str, Any]:
         """Return the known facts about the whole run."""

@@ -197,7 +197,7 @@ ALTER TABLE handrail_journal ADD COLUMN body {bytes};
 CREATE UNIQUE INDEX handrail_journal_step ON handrail_journal (run, segment, step)
     WHERE step IS NOT NULL;
 """
-"""The record of a turn, in the row with its last entries."""
+"""A run's initial state in its first row, and the record of a turn in the row with its events."""
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,

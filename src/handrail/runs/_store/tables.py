@@ -41,7 +41,6 @@ QUEUE_RUN = (
     "app) VALUES (:id, :agent, :principal, 'queued', 0, :now, :now, :metadata, :app) "
     "ON CONFLICT DO NOTHING"
 )
-PUT_STATE = "INSERT INTO handrail_state VALUES (:run, :segment, :body) ON CONFLICT DO NOTHING"
 PUT_WORKER = "INSERT INTO handrail_worker VALUES (:id, :version, :now) ON CONFLICT DO NOTHING"
 PUT_NAME = "INSERT INTO handrail_approval VALUES (:name, :by) ON CONFLICT DO NOTHING"
 PUT_REQUEST = (

@@ -36,7 +36,7 @@ _STATE_AND_STEPS = (
     f"o.body, {_COUNT.format('step', '')} + {_COUNT.format('journal', ' AND p.step IS NOT NULL')}"
 )
 _FIRST_STATE = (
-    "LEFT JOIN handrail_state o ON o.run = r.id AND o.segment = 0 AND CAST(:segment AS int) = 0"
+    "LEFT JOIN handrail_journal o ON o.run = r.id AND o.first = 1 AND CAST(:segment AS int) = 0"
 )
 _OPENING = _HEAD_AND_TALLY.replace("SELECT ", f"SELECT {_STATE_AND_STEPS}, ", 1)
 OPENING = f"{_OPENING} {_FIRST_STATE}{_RUN}"
@@ -54,7 +54,8 @@ class StepRecord(NamedTuple):
     """A step's outcome, to write in the row of its entries. The first record of a step counts."""
 
     segment: int
-    step: int
+    step: int | None
+    """The step's number, or None for the run's initial state."""
     body: str
 
 
