@@ -13,7 +13,7 @@ from handrail import Call, Text
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
 from handrail.runs import JournalEntry, verify
-from handrail.runs._durable.rows import head_row, step_row, take_row
+from handrail.runs._durable.rows import head_row, take_row
 from handrail.runs.durable import DurableRuns
 from handrail.runs.statuses import FAILED
 from handrail.testing import ScriptedModel
@@ -146,7 +146,7 @@ async def test_a_turn_that_fails_is_reported_as_it_failed(sqlite: str) -> None:
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="the disk is full"):
-        await journal.record(fail, None)
+        await journal.record(fail, 0, 1)
 
 
 async def test_the_record_of_a_turn_is_written_with_its_events_and_the_first_one_counts(
@@ -163,7 +163,7 @@ async def test_the_record_of_a_turn_is_written_with_its_events_and_the_first_one
         recorded = []
         for text, journal in zip(["mine", "late"], journals, strict=True):
             journal.put_status(by=text)
-            recorded.append(await journal.record(partial(give, text), partial(step_row, "r", 0, 1)))
+            recorded.append(await journal.record(partial(give, text), 0, 1))
         steps = await runs._rows.steps_of("r", 0)  # noqa: SLF001
         kinds = [entry.content.get("by") for entry in runs.store.read("r", after=2)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 from handrail import CheckedCall, Hook, Result, Turn
@@ -13,7 +12,7 @@ from handrail.runs._durable.once import Once
 from handrail.runs._durable.orders import Order
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.results import StoredResults
-from handrail.runs._durable.rows import Rows, step_row
+from handrail.runs._durable.rows import Rows
 from handrail.runs._store.claims import PatientLedger
 from handrail.runs._store.points import reach
 
@@ -25,7 +24,7 @@ class SegmentFull(Exception):
 
 
 class SegmentRecorder:
-    """Records a segment: each reply and each turn is a step, and each step is one row.
+    """Records a segment: each reply and each turn is a step.
 
     A step that is recorded is not done again. If two workers are at one segment, because one of
     them was taken for dead, the first record of a step counts for both.
@@ -90,8 +89,9 @@ class SegmentRecorder:
     async def _record_turn(self, work: Callable[[], Awaitable[str]]) -> str:
         """Do a turn's work, and record it with its events. The first record counts."""
         place = (*self._place, self._count - 1)
-        text, is_first = await self._journal.record(work, partial(step_row, *place))
-        return text if is_first else await self._rows.add_step(*place, text)
+        text, is_first = await self._journal.record(work, *place[1:])
+        found = text if is_first else await self._rows.find_step(*place)
+        return await self._rows.add_step(*place, text) if found is None else found
 
     async def record(self, name: str, work: Callable[[], Awaitable[str]], /) -> str:
         """Return a step's recorded text, or do its work and record it.
