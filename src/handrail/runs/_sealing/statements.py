@@ -30,7 +30,9 @@ SEALED: Mapping[str, SealedTable] = {
     "handrail_state": SealedTable(("run", "segment"), ("body",), ("body",)),
     "handrail_step": SealedTable(("run", "segment", "number"), ("body",), ("body",)),
     "handrail_call": SealedTable(("key",), ("args", "result"), ("args", "result")),
-    "handrail_journal": SealedTable(("run", "first"), ("digest", "lines"), ("lines",)),
+    "handrail_journal": SealedTable(
+        ("run", "first"), ("digest", "lines", "body"), ("lines", "body")
+    ),
     "handrail_question": SealedTable(("id",), ("pending", "answer"), ("pending",)),
     "handrail_summary": SealedTable(
         ("run",), ("prompt", "why", "unfinished", "about"), ("unfinished", "about")
