@@ -112,7 +112,8 @@ class CheckedCall(NamedTuple):
         is_plain = tool is not None and tool.touches is None and marked is None
         if is_plain and self.spec.effect is READ:
             return ()
-        text, accesses, known = self.parsed.text, self.accesses, ()
+        text, accesses = self.parsed.text, self.accesses
+        known: tuple[ValueSource, ...] = ()
         if heard is not None:
             if (found := heard.recall(text, accesses, marked)) is not None:
                 return found
