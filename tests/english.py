@@ -69,7 +69,9 @@ _PATTERNS = [
     (re.compile(rf"\b(?:{words})(?!\w)".replace(" ", r"\s+"), re.IGNORECASE), use)
     for words, use in WORDS.items()
 ]
-_ANY = re.compile(rf"\b(?:{'|'.join(f'(?:{words})' for words in WORDS)})(?!\w)".replace(" ", r"\s+"))
+_ANY = re.compile(
+    rf"\b(?:{'|'.join(f'(?:{words})' for words in WORDS)})(?!\w)".replace(" ", r"\s+")
+)
 """A quick look at a text in lower case: most texts have none of them."""
 _NOT_PROSE = re.compile(
     r"^```.*?^```$|<!--.*?-->|<img [^>]*>|``[^`]+``|`[^`\n]+`|(?<=\])\([^)\s]+\)|https?://\S+",

@@ -310,9 +310,7 @@ class _TooLong(BaseException):
     pass
 
 
-def seconds(
-    used: Used, attack: tuple[str, str, str], length: int, limit: float = _LIMIT
-) -> float:
+def seconds(used: Used, attack: tuple[str, str, str], length: int, limit: float = _LIMIT) -> float:
     """The processor time that a pattern takes for a text of about this length."""
     start, unit, end = attack
     text: Any = start + unit * (length // len(unit) + 1) + end
