@@ -206,6 +206,8 @@ def find_upward(modules: Graph) -> list[str]:
 
 def _may_import(name: str, target: str) -> bool:
     top, target_top = name.split(".", maxsplit=1)[0], target.split(".", maxsplit=1)[0]
+    if ENTRY in {name, target}:
+        return target == COMMAND_LINE
     if top in EDGES:
         if target_top == top:
             return _may_import_inside(INSIDE.get(top, ()), name, target)
@@ -218,6 +220,8 @@ def _may_import(name: str, target: str) -> bool:
     return top == target_top or _level(CORE, target_top) < _level(CORE, top)
 
 
+ENTRY, COMMAND_LINE = "__main__", "cli._main"
+"""`python -m handrail` starts the command line. Nothing imports it."""
 FRONT_DOOR = ("", "events", "permissions", "messages", "sources", "_version")
 """What an edge may import: `handrail` itself, and its public modules."""
 

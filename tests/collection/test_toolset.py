@@ -165,6 +165,20 @@ def test_closest_names_are_found_in_a_large_set_too() -> None:
     assert tools.closest("add_1500x")[0] == "add_1500"
 
 
+def test_a_misspelled_name_means_a_tool_if_that_is_clear() -> None:
+    tools = Toolset(add, show, zip_up)
+
+    meant = {name: tools.meant_by(name) for name in ("shwo", "showw", "dad", "zip", "show", "log")}
+    assert meant == {
+        "shwo": "show",
+        "showw": "show",
+        "dad": "add",
+        "zip": "",
+        "show": "",
+        "log": "",
+    }
+
+
 def test_sets_join() -> None:
     assert names(Toolset(show) | Toolset(add)) == ["add", "show"]
 

@@ -116,6 +116,7 @@ async def test_what_rules_of_principals_foresee_and_explain() -> None:
     assert made.explain(call).matched == (common,)
     common_version, own_version = (Rulebook.from_toml(text).version for text in (COMMON, OWN))
     assert both.version == f"{common_version}/{own_version}"
+    assert {name: rule.file for name, rule in both.named_tools.items()} == {"read_note": "bob.toml"}
 
 
 async def test_each_principal_has_its_limits() -> None:

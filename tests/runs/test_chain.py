@@ -219,7 +219,10 @@ def test_every_run_is_verified(journal: RunStore) -> None:
     journal.append("s", LINES)
     journal.close()
     with closing(sqlite3.connect(journal.path)) as connection:
-        connection.execute("INSERT INTO handrail_journal VALUES ('t', 1, 1, 1, 1.0, 'x', '[]')")
+        connection.execute(
+            "INSERT INTO handrail_journal (run, first, last, place, at, digest, lines) "
+            "VALUES ('t', 1, 1, 1, 1.0, 'x', '[]')"
+        )
         connection.execute("UPDATE handrail_run SET began = 'x' WHERE id = 's'")
         connection.commit()
 

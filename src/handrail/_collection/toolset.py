@@ -30,6 +30,8 @@ _MAX_NEIGHBOURS = 500
 """Names compared with a wrong one on either side, in a large set."""
 _MAX_JUDGED = 40
 """The closest names to check for visibility. A check takes a while."""
+_LIKE = 0.8
+"""How similar a misspelled name is to the tool's it means, from 0 to 1."""
 _MAX_CLOSE = 5
 """Close names returned."""
 
@@ -127,6 +129,17 @@ class Toolset:
             return closest(name, near, _MAX_CLOSE)
         seen = (at for at in closest(name, near, _MAX_JUDGED) if visible(self._sorted[at]))
         return tuple(islice(seen, _MAX_CLOSE))
+
+    def meant_by(self, name: str) -> str:
+        """Return the tool that a misspelled name means; empty if it has a tool, or none is clear.
+
+        Such a name differs little, or has two letters swapped.
+        """
+        if name in self:
+            return ""
+        near = self.closest(name)
+        alike = closest(name, near, 1, _LIKE)
+        return next(iter([*alike, *(one for one in near if sorted(one) == sorted(name))]), "")
 
     @cached_property
     def specs(self) -> tuple[Spec, ...]:

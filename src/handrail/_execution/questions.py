@@ -17,7 +17,7 @@ import anyio
 from handrail._execution.hooks import Hooks
 from handrail._execution.running import RequestedCall, RunningCall, fail, make_running, not_begun
 from handrail._execution.settings import Approvals
-from handrail._permissions.checked_call import CheckedCall, shown_sources
+from handrail._permissions.checked_call import CheckedCall, find_heard
 from handrail._permissions.decide import denial_text, version
 from handrail._permissions.grade import grade_pending
 from handrail._permissions.preview import has_preview, preview_call
@@ -148,8 +148,8 @@ class Questions:
                 return outcome
             checked, again = running.checked, running.checked.decision
             if isinstance(answer, Edit) or isinstance(again, Ask):
-                call, about = checked.call, shown_sources(checked)
-                self._emit(record, Decided, call.id, checked.accesses, again, call, about)
+                fields = checked.accesses, again, checked.call, *find_heard(checked)
+                self._emit(record, Decided, checked.id, *fields)
             record.round += 1
             if not isinstance(again, Ask):
                 return None

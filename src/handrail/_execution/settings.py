@@ -28,8 +28,6 @@ from handrail._values.strict_json import clip
 from handrail.events import Event
 
 log = logging.getLogger("handrail")
-_LIKE = 0.8
-"""How similar a name in a rule must be to a tool's to be a misspelling, from 0 to 1."""
 
 Before: TypeAlias = Callable[
     [CheckedCall], CheckedCall | Call | Result | Awaitable[CheckedCall | Call | Result]
@@ -242,9 +240,8 @@ def report_misnamed(policy: object, tools: Toolset | Registry) -> None:
         return
     offered = tools.snapshot() if isinstance(tools, Registry) else tools
     for name, rule in cast("Mapping[str, object]", named).items():
-        if name not in offered:
-            for near in closest(name, offered.closest(name), 1, _LIKE):
-                _warn_once(f"{rule}: no tool is named {name!r}. Closest: {near}.")
+        if meant := offered.meant_by(name):
+            _warn_once(f"{rule}: no tool is named {name!r}. Closest: {meant}.")
 
 
 @lru_cache(maxsize=256)

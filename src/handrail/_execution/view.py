@@ -16,7 +16,7 @@ from handrail._collection.toolset import Toolset
 from handrail._definition.decorator import tool
 from handrail._definition.tool import AnyTool
 from handrail._execution.output import READ_RESULT
-from handrail._execution.settings import CallFoundBy, LongResults
+from handrail._execution.settings import CallFoundBy, LongResults, report_misnamed
 from handrail._permissions.checked_call import Policy
 from handrail._permissions.decide import Stricter
 from handrail._turn.turn import Turn
@@ -190,6 +190,8 @@ class View:
             if self._names is not None:
                 self._whole = tools
                 tools = tools.only(*[name for name in self._names if name in tools])
+            else:
+                report_misnamed(self.policy, tools)
             self._offer(tools)
 
     def restrict(self, names: tuple[str, ...], policy: Policy | None) -> View:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import NamedTuple
 
 import anyio
-from anyio import to_thread
 
 from handrail import Call, CheckedCall, Hook, Result
-from handrail.events import Decided, Finished, Requested
+from handrail.events import Decided, Event, Finished, Requested
+from handrail.runs._store.threads import Threads
 from handrail.runs.journal import JournalError
 from handrail.runs.lines import LineFields, event_lines
 from handrail.runs.record import RunRecord
@@ -23,6 +25,14 @@ _NOT_AUDITED = (
     "Not run: this call cannot be recorded, because the journal cannot be written. Do not work "
     "around this. Tell the user."
 )
+
+
+class _Fact(NamedTuple):
+    """Something to write: a call, a decision about it, or its result."""
+
+    at: float
+    call: CheckedCall | Call
+    news: Decided | Result | None = None
 
 
 class CallAudit:
@@ -39,8 +49,9 @@ class CallAudit:
     def __init__(self, record: RunRecord, *, clock: Callable[[], float] = time.time) -> None:
         self._record = record
         self._clock = clock
-        self._facts: list[tuple[float, CheckedCall | Call, Result | None]] = []
+        self._facts: list[_Fact] = []
         self._unwritten = 0
+        self._threads = Threads(1)
         self._news = anyio.Event()
         self.problem = ""
         """Why the journal cannot be written; empty if it can."""
@@ -48,7 +59,7 @@ class CallAudit:
     @property
     def hook(self) -> Hook:
         """A hook for an executor. List it first, so it sees calls others refuse."""
-        return Hook(before=self._before, after=self._after)
+        return Hook(before=self._before, after=self._after, observe=self._observe)
 
     @asynccontextmanager
     async def writing(self) -> AsyncGenerator[None]:
@@ -63,20 +74,28 @@ class CallAudit:
         finally:  # a write under way has ended here, so the rest comes after it
             with anyio.CancelScope(shield=True):
                 await self._flush()
+            self._threads.close()
 
     def _before(self, call: CheckedCall) -> CheckedCall | Result:
         if self.problem or len(self._facts) + self._unwritten > MAX_UNWRITTEN:
             return call.refuse(_NOT_AUDITED)
-        self._put(call, None)
+        self._put(call)
         return call
+
+    def _observe(self, _key: str, call: CheckedCall | Call, event: Event) -> None:
+        """Note each decision when it is made: later, the run may have read more."""
+        if isinstance(event, Decided):
+            self._put(call, event)
 
     def _after(self, call: CheckedCall | Call, result: Result) -> Result:
         self._put(call, result)
         return result
 
-    def _put(self, call: CheckedCall | Call, result: Result | None) -> None:
-        self._facts.append((self._clock(), call, result))
-        self._news.set()
+    def _put(self, call: CheckedCall | Call, news: Decided | Result | None = None) -> None:
+        is_first = not self._facts
+        self._facts.append(_Fact(self._clock(), call, news))
+        if is_first:
+            self._news.set()
 
     async def _write(self) -> None:
         while True:
@@ -91,25 +110,26 @@ class CallAudit:
         facts, self._facts = self._facts, []
         self._unwritten = len(facts)
         try:
-            await to_thread.run_sync(self._store, facts)
+            await self._threads.run(self._store, facts)
             self.problem = ""
         except JournalError as error:
             self.problem = str(error)
         self._unwritten = 0
 
-    def _store(self, facts: list[tuple[float, CheckedCall | Call, Result | None]]) -> None:
-        self._record.put([line for fact in facts for line in _lines(*fact)])
+    def _store(self, facts: list[_Fact]) -> None:
+        self._record.put([line for fact in facts for line in _lines(fact)])
         self._record.flush()
 
 
-def _lines(at: float, call: CheckedCall | Call, result: Result | None) -> list[LineFields]:
-    if result is None:
+def _lines(fact: _Fact) -> list[LineFields]:
+    at, call, news = fact
+    if news is None:
         return [_request(at, call)]
-    lines = [] if isinstance(call, CheckedCall) else [_request(at, call)]
-    if isinstance(call, CheckedCall) and call.decision is not None:
-        lines += event_lines(Decided(at, call.id, call.accesses, call.decision))
-    [finished] = event_lines(Finished(at, result))
-    return [*lines, {**finished, "tool": call.name, **_principal(call)}]
+    if isinstance(news, Decided):
+        return event_lines(replace(news, at=at, turn=""))
+    [finished] = event_lines(Finished(at, news))
+    asked = [] if isinstance(call, CheckedCall) else [_request(at, call)]
+    return [*asked, {**finished, "tool": call.name, **_principal(call)}]
 
 
 def _request(at: float, call: CheckedCall | Call) -> LineFields:

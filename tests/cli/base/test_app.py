@@ -23,7 +23,7 @@ from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Exit, Halt
 
 VERSION = version("handrail")
-BARE = [sys.executable, "-m", "handrail.cli"]
+BARE = [sys.executable, "-m", "handrail"]
 
 
 @pytest.fixture

@@ -371,6 +371,28 @@ def test_open_is_stored_where_commands_run_in_a_sandbox(handrail: Handrail) -> N
     assert handrail("mode", "open", "--json").json["mode"] == "open"
 
 
+@pytest.mark.parametrize(
+    ("code", "means"),
+    [
+        ("@tool\ndef add(a: int) -> int:", ("with a sandbox", "allow")),
+        ("@tool(tags=['shell'])\ndef sh(command: str) -> str:", ("without a sandbox", "ask")),
+        ("import missing\ndef sh() -> str:", ("without a sandbox", "tools")),
+    ],
+)
+def test_beside_own_tools_commands_of_the_coding_tools_are_in_the_sandbox(
+    handrail: Handrail, code: str, means: tuple[str, str]
+) -> None:
+    """Except if one of them is for commands too, or cannot be loaded."""
+    file = handrail.write("own.py", f'from handrail import tool\n\n{code}\n    """Try."""\n')
+    own(handrail, "config.toml", f'tools = ["coding", "{file}"]\n')
+    told = handrail("explain", "bash", "command=pytest", "--json")
+
+    mode = handrail("mode", "--json").json["means"].partition(",")[0]
+
+    verdict = told.json["decision"]["verdict"] if told.out else told.error["code"]
+    assert (mode, verdict) == means
+
+
 def test_a_mode_that_is_none_is_refused(handrail: Handrail) -> None:
     ran = handrail("mode", "auto", "--json")
 

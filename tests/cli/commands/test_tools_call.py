@@ -243,6 +243,27 @@ def test_a_denial_names_the_rule_that_denies(tools: Handrail) -> None:
     )
 
 
+@pytest.mark.parametrize(("named", "meant"), [("mrak", "mark"), ("mark", ""), ("deploy", "")])
+def test_a_rule_with_a_misspelled_tool_is_reported_wherever_tools_are_known(
+    tools: Handrail, named: str, meant: str
+) -> None:
+    file = tools.config / "rules.toml"
+    tools.config.mkdir(parents=True)
+    file.write_text(f"[[rule]]\ndecide = 'deny'\ntools = '{named}'\n", encoding="utf-8")
+    model = ("-t", "own.py", *scripted(tools, "'Done.'"))
+    told = {
+        words[0]: [line for line in tools(*words).err.splitlines() if "no tool" in line]
+        for words in (
+            ("tools", "call", "mark", "path=a.txt", "-t", "own.py"),
+            ("explain", "mark", "path=a.txt", "-t", "own.py"),
+            ("run", *model, "Go."),
+        )
+    }
+
+    line = f"deny {named} ({file}:1): no tool is named {named!r}; did you mean {meant!r}?"
+    assert told == dict.fromkeys(("tools", "explain", "run"), [line] if meant else [])
+
+
 def test_what_is_asked_each_time_is_for_a_terminal(handrail: Handrail) -> None:
     ran = handrail("tools", "call", "bash", "command=rm -rf /", "--json")
 

@@ -250,3 +250,33 @@ async def test_the_rule_of_two_decides_recorded_calls_by_what_was_read_before() 
     assert [one.after for one in made] == [{}, read, read | {"private": "read_mail (call c1)"}]
     assert [change.recorded.call.id for change in replay(made, two)] == ["c2"]
     assert replay([replace(one, after={}) for one in made], two) == ()
+
+
+async def test_an_edited_call_is_recorded_with_what_was_read_before() -> None:
+    async def redirect(pending: Pending) -> Edit | Allow:
+        return Edit({"to": "eve@x.com"}) if "bo@" in str(pending.call.args) else Allow()
+
+    tools, events = Toolset(read_mail, send), list[Event]()
+    rules = book("decide = 'allow'\ntools = 'read_mail'", "decide = 'ask'\ntools = 'send'")
+    executor = Executor(tools, policy=rules, approvals=redirect)
+
+    async def listen() -> None:
+        events.extend([event async for event in executor.events()])
+
+    async with anyio.create_task_group() as tasks, executor:
+        tasks.start_soon(listen)
+        await anyio.wait_all_tasks_blocked()
+        turn = executor.turn("1", run="R", said=["Write to bo@x.com."])
+        await executor.run(Call("read_mail", {}, "c1"), turn=turn)
+        await executor.run(Call("send", {"to": "bo@x.com"}, "c2"), turn=turn)
+    named = [
+        (one.checked.args.get("to"), [each.kind for each in one.sources], dict(one.after))
+        for one in recorded_calls(events, tools)
+    ]
+
+    after = {"read": "read_mail (call c1)", "private": "read_mail (call c1)"}
+    assert named == [
+        (None, [], {}),
+        ("bo@x.com", ["person"], after),
+        ("eve@x.com", ["nowhere"], after),
+    ]

@@ -211,20 +211,24 @@ def look() -> None:
     """Look."""
 
 
-@pytest.mark.parametrize("file", ["toolset.toml", "registry.toml"])
-@pytest.mark.parametrize("named", ["loook", "look", "loo*", "deploy"])
+@pytest.mark.parametrize("file", ["toolset.toml", "registry.toml", "later.toml"])
+@pytest.mark.parametrize("named", ["loook", "loko", "look", "loo*", "deploy", "lock_all"])
 def test_a_rule_with_almost_the_name_of_a_tool_is_logged_once(
     named: str, file: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """`deploy` may be a tool of another program with the same rules."""
+    """`deploy` may be a tool of another program with the same rules. Tools may come later."""
     book = Rulebook.from_toml(f"[[rule]]\ndecide = 'deny'\ntools = '{named}'\n", file=file)
     registry = Registry()
+    executor = Executor(registry, policy=book) if file == "later.toml" else None
     registry.add(Toolset(look))
     for _ in range(2):
-        Executor(registry if file == "registry.toml" else Toolset(look), policy=book)
+        if executor is not None:
+            executor.refresh_tools()
+        else:
+            Executor(registry if file == "registry.toml" else Toolset(look), policy=book)
 
-    told = f"deny loook ({file}:1): no tool is named 'loook'. Closest: look."
-    assert caplog.messages == ([told] if named == "loook" else [])
+    told = f"deny {named} ({file}:1): no tool is named '{named}'. Closest: look."
+    assert caplog.messages == ([told] if named in {"loook", "loko"} else [])
 
 
 def test_a_policy_without_rules_names_no_tools() -> None:

@@ -82,6 +82,7 @@ def _finite(number: str) -> float | str:
 
 def explain_call(kit: Kit, call: Call) -> Explanation:
     """Explain a call without running it."""
+    kit.report_misnamed(kit.tools)
     return Executor(kit.tools, policy=kit.rules).explain(call)
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 CODING = "coding"
 """The coding tools' source name."""
+_SHELL_TAG = "shell"
+"""The tag of the tools whose commands rules check."""
 MAX_COMPARED_BYTES = 400_000
 """Largest file to show a diff for."""
 
@@ -135,10 +137,16 @@ class Kit:
 
         return OwnPlaces(self.app.workspace, self.app.settings)
 
-    @property
+    @cached_property
     def confined(self) -> bool:
         """Whether every tool for commands runs them in the sandbox."""
-        return self.sandbox is not None and self.app.settings["tools"] == [CODING]
+        if self.sandbox is None:
+            return False
+        try:
+            others = [tool for part in self._of_files.values() for tool in part]
+        except Halt:  # `tools` reports it
+            return False
+        return not any(_SHELL_TAG in tool.spec.tags for tool in others)
 
     @cached_property
     def tools(self) -> Toolset:
@@ -235,16 +243,22 @@ class Kit:
         raise Halt(message, code="no_tool", hint=hint)
 
     def _parts(self) -> Iterator[Toolset]:
-        from handrail.cli._project.sources import load_tools
-
-        settings = self.app.settings
-        for source in settings["tools"]:
-            if source == CODING:
-                yield self._coding()
-            else:
-                yield load_tools(source, self.app.workspace, settings.origins["tools"])
+        for source in self.app.settings["tools"]:
+            yield self._coding() if source == CODING else self._of_files[source]
         yield self._of_servers
         yield self.more
+
+    @cached_property
+    def _of_files(self) -> Mapping[str, Toolset]:
+        """The tools of each source beside the coding tools."""
+        settings, sources = self.app.settings, self.app.settings["tools"]
+        if sources == [CODING]:
+            return {}
+        from handrail.cli._project.sources import load_tools
+
+        others = [source for source in sources if source != CODING]
+        where = settings.origins["tools"]
+        return {source: load_tools(source, self.app.workspace, where) for source in others}
 
     @cached_property
     def _of_servers(self) -> Toolset:
@@ -323,6 +337,19 @@ class Kit:
                 f"the tool {name} is not available: pip install 'handrail[{missing[name]}]'"
             )
         return tuple(missing)
+
+    def report_misnamed(self, tools: Toolset) -> None:
+        """Report rules with almost a tool's name, once. They never decide its calls."""
+        known = {*self.app.settings["without"], *self._misnamed}
+        for name, rule in self.rules.named_tools.items():
+            if name not in known and (meant := tools.meant_by(name)):
+                self._misnamed.add(name)
+                self.app.say(f"{rule}: no tool is named {name!r}; did you mean {meant!r}?")
+
+    @cached_property
+    def _misnamed(self) -> set[str]:
+        """The names reported."""
+        return set()
 
     def _warn_unknown(self, names: Iterable[str]) -> None:
         """Warn about a misspelled name in ``without``, which excludes no tool."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handrail import Executor, HandrailError, Hook, LongResults, Toolset
+from handrail import Executor, HandrailError, Hook, LongResults, Registry, Toolset
 from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._project.kit import Kit
@@ -104,6 +104,7 @@ class Served:
         """Decides and runs all clients' calls."""
         tools = self.kit.tools if self.upstreams is None else self.upstreams.registry
         hooks = self.kit.make_hooks(self.saved.id)
+        self.kit.report_misnamed(tools.snapshot() if isinstance(tools, Registry) else tools)
         return Executor(
             tools,
             policy=hooks.limit(self.users.rules),

@@ -365,6 +365,7 @@ async def open_session(  # noqa: PLR0913  each is an option with a default
 
     tools = all_tools(kit, explore, ask)
     hooks = kit.make_hooks(saved.id)
+    kit.report_misnamed(tools)
     executor = Executor(
         tools,
         policy=hooks.limit(kit.rules),

@@ -105,6 +105,7 @@ class _ToolCall:
 
     async def _run(self) -> None:
         kit, hooks = self._kit, self._kit.make_hooks(self._call.id)
+        kit.report_misnamed(kit.tools)
         async with Executor(
             kit.tools,
             policy=hooks.limit(kit.rules),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from handrail import Access, Call, CheckedCall, Decision, FailureKind, Hook, Result, Spec
-from handrail.permissions import Matched
+from handrail.permissions import Matched, Origin
 from handrail.policy import Rulebook
 
 _TOO_MANY = (
@@ -51,6 +51,11 @@ class RulesByPrincipal:
     def version(self) -> str:
         """Changes whenever a policy changes."""
         return "/".join(book.version for book in self._all)
+
+    @property
+    def named_tools(self) -> Mapping[str, Origin]:
+        """Tools named in full by any rule, each with its first rule."""
+        return {name: rule for book in self._all for name, rule in book.named_tools.items()}
 
     def explain(self, call: CheckedCall) -> tuple[Matched, ...]:
         """Return every rule matching a call, the deciding one first."""

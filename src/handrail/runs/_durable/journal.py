@@ -16,8 +16,9 @@ from handrail.messages import Message, Prompt, Reply
 from handrail.runs._engine.call_queue import QueuedLines
 from handrail.runs._store.database import Database
 from handrail.runs._store.points import reach
-from handrail.runs._store.port import Step
-from handrail.runs._store.writes import GUARDS, HEAD_AND_TALLY, OPENING, RunWrites
+from handrail.runs._store.port import DatabaseError, Step
+from handrail.runs._store.tables import PUT_STEP
+from handrail.runs._store.writes import GUARDS, HEAD_AND_TALLY, OPENING, RunWrites, StepRecord
 from handrail.runs.journal import STATUS, JournalLine, RunHead
 from handrail.runs.lines import (
     LineFields,
@@ -33,6 +34,7 @@ FLUSH_SECONDS = 1.0
 """Seconds between writes during a turn."""
 MAX_PROMPT_CHARS = 200
 """Limit on the first prompt in a run's summary."""
+OVERTAKEN = "Another worker has recorded another reply in the run {}."
 MakeRow: TypeAlias = Callable[[RunHead], Step]
 """Makes a row to write with entries, from the chain's end after them."""
 _MakeRows: TypeAlias = Callable[[RunHead], Sequence[Step]]
@@ -56,6 +58,8 @@ class RunJournal:
         """How many steps former attempts at the segment have recorded."""
         self.step = ""
         """The segment and the number of the step with the last reply."""
+        self.held: StepRecord | None = None
+        """A reply without calls, to record with the end of the segment."""
         self.queued = QueuedLines()
 
     def put(self, *lines: LineFields) -> None:
@@ -67,15 +71,18 @@ class RunJournal:
         new = {} if standing is None else standing._asdict()
         self.put({"event": STATUS, "at": time.time(), **new, **fields})
 
-    async def begin(self, rows: Sequence[Step], messages: Iterable[Message], **about: Any) -> None:
-        """Write a run's rows and first lines: its summary and its prompts. Once."""
+    async def begin(
+        self, row: Step, state: StepRecord, messages: Iterable[Message], **about: Any
+    ) -> None:
+        """Write a run's row, its state and its first lines: its summary and its prompts. Once."""
         at = time.time()
         prompts = [prompt_line(at, one) for one in messages if isinstance(one, Prompt)]
         began = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
         first = prompts[0]["text"][:MAX_PROMPT_CHARS] if prompts else ""
         self.put_status(QUEUED, command="worker", began=began, prompt=first, **about)
         self.put(*prompts)
-        await self._insert(RunHead(self._run), list(self._unwritten), at, lambda _: rows)
+        lines = list(self._unwritten)
+        await self._insert(RunHead(self._run), lines, at, lambda _: [row], record=state)
 
     async def read_summary(self) -> Mapping[str, Any]:
         """Return the known facts about the whole run."""
@@ -148,31 +155,31 @@ class RunJournal:
         self.queued = QueuedLines()
 
     async def record(
-        self, work: Callable[[], Awaitable[str]], make_row: Callable[[str], Step]
+        self, work: Callable[[], Awaitable[str]], segment: int, step: int
     ) -> tuple[str, bool]:
         """Do a turn's work, and write its events: at its end, and often while it runs.
 
-        A row is written with the last events. Returns the work's outcome, and whether the row is
-        known to be new.
+        The row with the last events records the work's outcome. Returns it, and whether its record
+        is known to be the first one.
         """
         failed: list[Exception] = []
-        text, rows, added = "", list[Step](), False
+        text, record, is_first = "", None, False
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._flush_often)
                 try:
                     text = await work()
-                    rows.append(make_row(text))
+                    record = StepRecord(segment, step, text)
                 except Exception as error:  # noqa: BLE001  raised below, outside of the group
                     failed.append(error)
                 group.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._take_events(last=True)
-                added = await self._flush(None, lambda _: rows)
+                is_first = bool(await self._flush(None, record=record))
         if failed:
             raise failed[0]
-        return text, added
+        return text, is_first
 
     async def _flush_often(self) -> None:
         while True:
@@ -214,33 +221,51 @@ class RunJournal:
     async def seal(
         self, segment: int, standing: Standing, make_row: MakeRow, **fields: Any
     ) -> tuple[RunHead, bool]:
-        """Write a segment's end, with a row depending on the chain's end.
+        """Write a segment's end, with a row depending on the chain's end, and the held reply.
 
         A second time writes nothing: after a crash, or by a late worker. Returns the chain's end,
-        and whether the row is known to be written.
+        and whether the row is known to be written. Raises DatabaseError if another worker has
+        recorded another reply.
         """
         self.put_status(standing, sealed=segment, **fields)
-        added = await self._flush(segment, lambda head: [make_row(head)])
-        return self._head or RunHead(self._run), added
+        held = [] if self.held is None else [{"run": self._run, **self.held._asdict()}]
+        guards = [(PUT_STEP, held)] if held else []
+        changed = await self._flush(segment, lambda head: [make_row(head)], guards=guards)
+        return self._head or RunHead(self._run), changed[-1:] == [1]
 
-    async def _flush(self, segment: int | None, make_rows: _MakeRows = lambda _: ()) -> bool:
+    async def _flush(
+        self,
+        segment: int | None,
+        make_rows: _MakeRows = lambda _: (),
+        *,
+        guards: Sequence[Step] = (),
+        record: StepRecord | None = None,
+    ) -> list[int]:
         """Write the lines, unless they seal a segment whose end is written.
 
-        Rows are written with them, if there are lines. Returns whether the last one is new.
+        Rows and a record are written with them, if there are lines. Returns how many rows each
+        statement changed, as far as that is known; nothing if the step had a record.
         """
-        lines, added = list(self._unwritten), False
+        lines, known, kept = list(self._unwritten), list[int](), record
         while lines:
             before = self._head or await self._read_head()
             is_removed = not before.entries
             if is_removed or (segment is not None and _is_over(before, segment)):
                 break
-            head, changed = await self._insert(before, lines, time.time(), make_rows)
-            if changed or (await self._read_head()).digest == head.digest:
+            head, changed = await self._insert(
+                before, lines, time.time(), make_rows, guards=guards, record=kept
+            )
+            now = head if changed else await self._read_head()
+            if now.digest == head.digest:
                 self._head = head
-                added = changed[-1:] == [1]
+                known = changed if kept is record else []
                 break
+            if now.digest == before.digest:  # no one else has written: the step has a record
+                if guards:
+                    raise DatabaseError(OVERTAKEN.format(self._run))
+                kept = None
         del self._unwritten[: len(lines)]
-        return added
+        return known
 
     async def _read_head(self) -> RunHead:
         """Return the chain's end in the database, and read the run's rows."""
@@ -256,15 +281,17 @@ class RunJournal:
         make_rows: _MakeRows = lambda _: (),
         *,
         guards: Sequence[Step] = (),
+        record: StepRecord | None = None,
     ) -> tuple[RunHead, list[int]]:
         """Add lines, the rows that pages read, and more rows, in one transaction.
 
         Returns the new end of the chain, and how many rows each statement changed. There are none
-        if another execution has added entries at this place, or if a guard has changed no row.
+        if another execution has added entries at this place or recorded the step, or if a guard has
+        changed no row.
         """
         plain = [line for line, _ in lines]
         fields = [content for _, content in lines]
-        head, _, steps = self._writes.append(before, plain, fields, at)
+        head, _, steps = self._writes.append(before, plain, fields, at, record=record)
         self._head = None  # an error leaves both to be read again
         steps[GUARDS:GUARDS] = guards
         several = [*steps, *make_rows(head)]

@@ -15,7 +15,8 @@ from handrail.runs._store.claims import StoredLedger
 from handrail.runs._store.database import Database
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import Step
-from handrail.runs._store.tables import PUT_STATE, PUT_STEP, PUT_WORKER, QUEUE_RUN, add_row
+from handrail.runs._store.tables import PUT_WORKER, QUEUE_RUN, add_row
+from handrail.runs._store.writes import StepRecord
 from handrail.runs.journal import RunHead
 
 
@@ -66,16 +67,6 @@ def cancel_row(run: str) -> Step:
     """Return the statement that records that a run is cancelled, unless it has ended."""
     sql = f"UPDATE handrail_run SET status = 'cancelled', changed = :now WHERE id = :id AND {_LIVE}"
     return sql, [{"id": run, "now": time.time()}]
-
-
-def state_row(run: str, segment: int, body: str) -> Step:
-    """Return the statement adding a segment's initial state, unless it exists."""
-    return PUT_STATE, [{"run": run, "segment": segment, "body": body}]
-
-
-def step_row(run: str, segment: int, number: int, body: str) -> Step:
-    """Return the statement recording a step's outcome, unless it is recorded."""
-    return PUT_STEP, [{"run": run, "segment": segment, "number": number, "body": body}]
 
 
 def head_row(head: RunHead) -> Step:
@@ -190,15 +181,19 @@ class Rows:
 
     # runs
 
-    async def add_step(self, run: str, segment: int, number: int, body: str) -> str:
+    async def add_step(self, run: str, step: StepRecord) -> str:
         """Record a step's outcome. Returns the first recorded one."""
-        step = {"run": run, "segment": segment, "number": number}
-        if await self._write(
-            self._add("step", ":run, :segment, :number, :body"), **step, body=body
-        ):
-            return body
-        rows = await self._read(f"{_STEPS} AND number = :number", **step)
-        return str(rows[0][0]) if rows else body  # the run was removed
+        sql = self._add("step", ":run, :segment, :step, :body")
+        if await self._write(sql, run=run, **step._asdict()):
+            return step.body
+        found = await self.find_step(run, step.segment, step.step)
+        return step.body if found is None else found  # the run was removed
+
+    async def find_step(self, run: str, segment: int, number: int | None) -> str | None:
+        """Return a step's recorded outcome."""
+        sql = f"{_STEPS} AND number = :number"
+        rows = await self._read(sql, run=run, segment=segment, number=number)
+        return rows[0][0] if rows else None
 
     async def steps_of(self, run: str, segment: int) -> list[str]:
         """Return the outcomes of a segment's steps, in their order."""
@@ -227,8 +222,7 @@ class Rows:
     async def states_of(self, run: str, segment: int) -> list[str]:
         """Return each segment's addition to the run's state, up to one segment."""
         rows = await self._read(
-            "SELECT body FROM handrail_state WHERE run = :run AND segment <= :segment "
-            "ORDER BY segment",
+            f"{_STATES} AND segment <= :segment ORDER BY segment",
             run=run,
             segment=segment,
         )
@@ -329,7 +323,18 @@ class Rows:
         return [row[0] for row in rows]
 
 
-_STEPS = "SELECT body FROM handrail_step WHERE run = :run AND segment = :segment"
+_STEPS = (
+    "SELECT body FROM (SELECT run, segment, number, body FROM handrail_step UNION ALL "
+    "SELECT run, segment, step, body FROM handrail_journal WHERE step IS NOT NULL) AS s "
+    "WHERE run = :run AND segment = :segment"
+)
+"""Replies and answers have rows of their own; a turn is in the row of its last entries."""
+_STATES = (
+    "SELECT body FROM (SELECT run, segment, body FROM handrail_state UNION ALL "
+    "SELECT run, segment, body FROM handrail_journal "
+    "WHERE first = 1 AND step IS NULL AND body IS NOT NULL) AS s WHERE run = :run"
+)
+"""A run's first state is in the first row of its journal."""
 _CALLS = "SELECT key, call, tool, args, result FROM handrail_call"
 
 

@@ -30,12 +30,13 @@ from handrail.runs._durable.questions import Questions, next_deadline
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.reading import read_run
 from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
-from handrail.runs._durable.rows import Rows, RunRow, end_row, head_row, state_row, take_row
+from handrail.runs._durable.rows import Rows, RunRow, end_row, head_row, take_row
 from handrail.runs._engine.port import Engine, segment_id
 from handrail.runs._live.sending import Sender
 from handrail.runs._store.claims import PAUSES
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import DatabaseError, Step
+from handrail.runs._store.writes import StepRecord
 from handrail.runs.journal import JournalEntry, RunHead
 from handrail.runs.states import STATE, count_shared, read_states, state_line
 from handrail.runs.statuses import FAILED, WAITING, RunStatus, Standing, translate_stop
@@ -89,8 +90,8 @@ class Segments:
 
         Its state is written with its row, for another process to queue it.
         """
-        first = state_row(order.run, order.number, state_line(state, 0, time.time()).body)
-        await self.rows.journal(order.run).begin([row, first], state.messages, **about)
+        first = StepRecord(order.number, None, state_line(state, 0, time.time()).body)
+        await self.rows.journal(order.run).begin(row, first, state.messages, **about)
         reach("run.started")
         await self._queue(order._replace(trace=read_trace()))
 
@@ -317,6 +318,8 @@ class Segments:
         counts: dict[str, Any] = {"turns": state.turns, "calls": state.calls}
         counts |= {"cost": str(state.cost)} if state.cost else {}
         about = {"why": why, "ended": ended, **counts}
-        sealed = await journal.seal(order.number, standing, make_row, **about)
+        head, is_kept = await journal.seal(order.number, standing, make_row, **about)
+        if journal.held is not None and not is_kept:  # perhaps the run is cancelled
+            await self.rows.add_step(order.run, journal.held)
         reach("run.sealed")
-        return sealed
+        return head, is_kept

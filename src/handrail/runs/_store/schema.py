@@ -190,6 +190,14 @@ CREATE INDEX handrail_remembered_holder ON handrail_remembered (holder, kind, na
 CREATE INDEX handrail_remembered_expires ON handrail_remembered (expires);
 """
 """Long results, the times of limited calls as JSON, and rules that people have approved."""
+_RECORDS = """
+ALTER TABLE handrail_journal ADD COLUMN segment INTEGER;
+ALTER TABLE handrail_journal ADD COLUMN step INTEGER;
+ALTER TABLE handrail_journal ADD COLUMN body {bytes};
+CREATE UNIQUE INDEX handrail_journal_step ON handrail_journal (run, segment, step)
+    WHERE step IS NOT NULL;
+"""
+"""A run's initial state in its first row, and the record of a turn in the row with its events."""
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
@@ -207,6 +215,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(4, _CONVERSATIONS.format(bytes="TEXT"), _CONVERSATIONS.format(bytes="BYTEA")),
     Migration(5, _BUDGETS, _BUDGETS),
     Migration(6, _SHARED.format(bytes="TEXT"), _SHARED.format(bytes="BYTEA")),
+    Migration(7, _RECORDS.format(bytes="TEXT"), _RECORDS.format(bytes="BYTEA"), is_breaking=True),
 )
 
 

@@ -41,10 +41,7 @@ QUEUE_RUN = (
     "app) VALUES (:id, :agent, :principal, 'queued', 0, :now, :now, :metadata, :app) "
     "ON CONFLICT DO NOTHING"
 )
-PUT_STATE = "INSERT INTO handrail_state VALUES (:run, :segment, :body) ON CONFLICT DO NOTHING"
-PUT_STEP = (
-    "INSERT INTO handrail_step VALUES (:run, :segment, :number, :body) ON CONFLICT DO NOTHING"
-)
+PUT_STEP = "INSERT INTO handrail_step VALUES (:run, :segment, :step, :body) ON CONFLICT DO NOTHING"
 PUT_WORKER = "INSERT INTO handrail_worker VALUES (:id, :version, :now) ON CONFLICT DO NOTHING"
 PUT_NAME = "INSERT INTO handrail_approval VALUES (:name, :by) ON CONFLICT DO NOTHING"
 PUT_REQUEST = (
@@ -130,7 +127,8 @@ def _rows_of(table: str) -> str:
 
 _PUT_BLOCK = (
     "INSERT INTO handrail_journal VALUES "
-    "(:run, :first, :last, {place}, :at, :digest, :lines) ON CONFLICT DO NOTHING"
+    "(:run, :first, :last, {place}, :at, :digest, :lines, :segment, :step, :body) "
+    "ON CONFLICT DO NOTHING"
 )
 _PLACE = (
     "(SELECT MAX(COALESCE(MAX(place + last - first), 0), :micros) + 1 FROM handrail_journal "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from handrail.runs._store.port import Step
 from handrail.runs._store.tables import POSTGRES_PUTS, PUT_RUN, PUTS
@@ -31,21 +31,32 @@ _HEAD_AND_TALLY = HEADS.replace(
     " FROM ", f", {', '.join(f's.{name}' for name in TALLY_COLUMNS)} FROM ", 1
 )
 HEAD_AND_TALLY = _HEAD_AND_TALLY + _RUN
+_COUNT = "(SELECT COUNT(*) FROM handrail_{} p WHERE p.run = r.id AND p.segment = :segment{})"
 _STATE_AND_STEPS = (
-    "o.body, (SELECT COUNT(*) FROM handrail_step p WHERE p.run = r.id AND p.segment = :segment)"
+    f"o.body, {_COUNT.format('step', '')} + {_COUNT.format('journal', ' AND p.step IS NOT NULL')}"
 )
 _FIRST_STATE = (
-    "LEFT JOIN handrail_state o ON o.run = r.id AND o.segment = 0 AND CAST(:segment AS int) = 0"
+    "LEFT JOIN handrail_journal o ON o.run = r.id AND o.first = 1 AND CAST(:segment AS int) = 0"
 )
 _OPENING = _HEAD_AND_TALLY.replace("SELECT ", f"SELECT {_STATE_AND_STEPS}, ", 1)
 OPENING = f"{_OPENING} {_FIRST_STATE}{_RUN}"
 """The same behind a segment's initial state, if it is a run's first one, and its step count."""
 _MARK_CHARS = 10
 """Characters kept from each digest in a row, to find a changed entry. The last one is complete."""
+_NO_RECORD = dict.fromkeys(("segment", "step", "body"))
 _WRONG = "-"
 """What no digest begins with."""
 GUARDS = 2
 """The first statements in a write, each of which must change a row: else nothing may change."""
+
+
+class StepRecord(NamedTuple):
+    """A step's outcome, to write in the row of its entries. The first record of a step counts."""
+
+    segment: int
+    step: int | None
+    """The step's number, or None for the run's initial state."""
+    body: str
 
 
 class RunWrites:
@@ -74,6 +85,8 @@ class RunWrites:
         lines: Sequence[JournalLine],
         fields: Iterable[Mapping[str, Any]],
         at: float,
+        *,
+        record: StepRecord | None = None,
     ) -> tuple[RunHead, list[JournalEntry], list[Step]]:
         """Return the head after these lines, their entries, and what to write.
 
@@ -82,6 +95,7 @@ class RunWrites:
             lines: The lines.
             fields: Their contents, which spares parsing them.
             at: The time.
+            record: What a step returned. If it has a record, nothing may change.
         """
         head, entries = extend(before, lines, at)
         self._tally.read_fields(entries, fields)
@@ -93,6 +107,7 @@ class RunWrites:
             "micros": int(at * 1e6),
             "digest": head.digest,
             "lines": _pack(before.digest, entries),
+            **(_NO_RECORD if record is None else record._asdict()),
         }
         return (
             head,

@@ -1,0 +1,5 @@
+"""`python -m handrail`: the same as `handrail`."""
+
+from handrail.cli._main import main
+
+main()
