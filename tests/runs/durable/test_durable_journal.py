@@ -9,15 +9,18 @@ from typing import Any
 import anyio
 import pytest
 
-from handrail import Call, Text
+from handrail import READ, Call, Text, tool
 from handrail.agent import Agent
 from handrail.messages import Reply, Request
 from handrail.runs import JournalEntry, verify
-from handrail.runs._durable.rows import head_row, take_row
+from handrail.runs._durable.rows import cancel_row, head_row, take_row
+from handrail.runs._store.port import DatabaseError
+from handrail.runs._store.writes import StepRecord
 from handrail.runs.durable import DurableRuns
 from handrail.runs.statuses import FAILED
 from handrail.testing import ScriptedModel
 from runs.durable.shop import TURNS
+from runs.durable.statements import counting
 from runs.durable.workers import Forks, judge
 
 
@@ -169,4 +172,70 @@ async def test_the_record_of_a_turn_is_written_with_its_events_and_the_first_one
 
     assert recorded == [("mine", True), ("late", False)]
     assert (steps, kinds) == (["mine"], ["mine", "late"])
+    assert verify(runs.store, "r") is None
+
+
+async def test_the_last_reply_is_recorded_with_the_end_of_its_run(database: str) -> None:
+    @tool(effect=READ)
+    async def look() -> str:
+        """Look."""
+        return "rain"
+
+    async def model(request: Request) -> Reply:
+        written.clear()
+        if len(request.messages) > 1:
+            return Reply((Text("Done."),))
+        return Reply((Call("look", {}, "1"),))
+
+    runs = DurableRuns(database, {"a": Agent(model, [look])}, poll=0.05)
+    with counting("INSERT INTO handrail_step") as written:
+        async with runs.work(interval=0.1, drain_seconds=5):
+            await runs.wait(await runs.start("a", "Go.", run_id="r"))
+            text = (await runs.get("r")).text
+        steps = await runs._rows.steps_of("r", 0)  # noqa: SLF001  what a restart reads
+
+    [last] = written
+    assert (text, len(steps)) == ("Done.", 3)
+    assert "EXISTS" not in last  # as if it were written alone
+    assert ("handrail_journal" in last) is database.startswith("postgresql:")  # one statement there
+
+
+@pytest.mark.parametrize("other", ["mine", "theirs"])
+async def test_a_run_does_not_end_with_a_reply_that_another_worker_has_not_recorded(
+    database: str, other: str
+) -> None:
+    runs = DurableRuns(database, {"a": Agent(ScriptedModel("Done."))})
+    async with runs:
+        await runs.start("a", "Go.", run_id="r")
+        before = list(runs.store.read("r"))
+        journal: Any = runs._rows.journal("r")  # noqa: SLF001
+        await runs._rows.add_step("r", StepRecord(0, 1 if other == "mine" else 0, other))  # noqa: SLF001
+        journal.held = StepRecord(0, 0, "mine")
+        if other == "theirs":
+            with pytest.raises(DatabaseError, match="has recorded another reply in the run r"):
+                await journal.seal(0, FAILED, head_row)
+        else:
+            await journal.seal(0, FAILED, head_row)
+        steps = await runs._rows.steps_of("r", 0)  # noqa: SLF001
+        after = list(runs.store.read("r"))
+
+    assert (steps, len(after) - len(before)) == (
+        (["theirs"], 0) if other == "theirs" else (["mine", "mine"], 1)
+    )
+
+
+async def test_the_last_reply_of_a_run_that_is_cancelled_meanwhile_is_kept(database: str) -> None:
+    model = Waiting()
+    runs = DurableRuns(database, {"a": Agent(model)}, poll=0.05)
+    with anyio.fail_after(60):
+        async with runs.work(interval=60, drain_seconds=5):
+            await runs.start("a", "Go.", run_id="r")
+            await model.asked.wait()
+            other: Any = runs._rows.journal("r")  # noqa: SLF001  of another process, which then dies
+            await other.cancel(cancel_row("r"))
+            model.may.set()
+            while (run := await runs.get("r")).text != "done":  # noqa: ASYNC110  its worker writes it
+                await anyio.sleep(0.02)
+
+    assert run.status == "cancelled"
     assert verify(runs.store, "r") is None

@@ -16,7 +16,8 @@ from handrail.messages import Message, Prompt, Reply
 from handrail.runs._engine.call_queue import QueuedLines
 from handrail.runs._store.database import Database
 from handrail.runs._store.points import reach
-from handrail.runs._store.port import Step
+from handrail.runs._store.port import DatabaseError, Step
+from handrail.runs._store.tables import PUT_STEP
 from handrail.runs._store.writes import GUARDS, HEAD_AND_TALLY, OPENING, RunWrites, StepRecord
 from handrail.runs.journal import STATUS, JournalLine, RunHead
 from handrail.runs.lines import (
@@ -33,6 +34,7 @@ FLUSH_SECONDS = 1.0
 """Seconds between writes during a turn."""
 MAX_PROMPT_CHARS = 200
 """Limit on the first prompt in a run's summary."""
+OVERTAKEN = "Another worker has recorded another reply in the run {}."
 MakeRow: TypeAlias = Callable[[RunHead], Step]
 """Makes a row to write with entries, from the chain's end after them."""
 _MakeRows: TypeAlias = Callable[[RunHead], Sequence[Step]]
@@ -56,6 +58,8 @@ class RunJournal:
         """How many steps former attempts at the segment have recorded."""
         self.step = ""
         """The segment and the number of the step with the last reply."""
+        self.held: StepRecord | None = None
+        """A reply without calls, to record with the end of the segment."""
         self.queued = QueuedLines()
 
     def put(self, *lines: LineFields) -> None:
@@ -217,13 +221,16 @@ class RunJournal:
     async def seal(
         self, segment: int, standing: Standing, make_row: MakeRow, **fields: Any
     ) -> tuple[RunHead, bool]:
-        """Write a segment's end, with a row depending on the chain's end.
+        """Write a segment's end, with a row depending on the chain's end, and the held reply.
 
         A second time writes nothing: after a crash, or by a late worker. Returns the chain's end,
-        and whether the row is known to be written.
+        and whether the row is known to be written. Raises DatabaseError if another worker has
+        recorded another reply.
         """
         self.put_status(standing, sealed=segment, **fields)
-        changed = await self._flush(segment, lambda head: [make_row(head)])
+        held = [] if self.held is None else [{"run": self._run, **self.held._asdict()}]
+        guards = [(PUT_STEP, held)] if held else []
+        changed = await self._flush(segment, lambda head: [make_row(head)], guards=guards)
         return self._head or RunHead(self._run), changed[-1:] == [1]
 
     async def _flush(
@@ -231,6 +238,7 @@ class RunJournal:
         segment: int | None,
         make_rows: _MakeRows = lambda _: (),
         *,
+        guards: Sequence[Step] = (),
         record: StepRecord | None = None,
     ) -> list[int]:
         """Write the lines, unless they seal a segment whose end is written.
@@ -244,13 +252,17 @@ class RunJournal:
             is_removed = not before.entries
             if is_removed or (segment is not None and _is_over(before, segment)):
                 break
-            head, changed = await self._insert(before, lines, time.time(), make_rows, record=kept)
+            head, changed = await self._insert(
+                before, lines, time.time(), make_rows, guards=guards, record=kept
+            )
             now = head if changed else await self._read_head()
             if now.digest == head.digest:
                 self._head = head
                 known = changed if kept is record else []
                 break
             if now.digest == before.digest:  # no one else has written: the step has a record
+                if guards:
+                    raise DatabaseError(OVERTAKEN.format(self._run))
                 kept = None
         del self._unwritten[: len(lines)]
         return known

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from handrail import CheckedCall, Hook, Result, Turn
 from handrail.permissions import Ledger
-from handrail.runs._durable.journal import RunJournal
+from handrail.runs._durable.journal import OVERTAKEN, RunJournal
 from handrail.runs._durable.once import Once
 from handrail.runs._durable.orders import Order
 from handrail.runs._durable.queues import QueuedCalls
@@ -15,8 +16,11 @@ from handrail.runs._durable.results import StoredResults
 from handrail.runs._durable.rows import Rows
 from handrail.runs._store.claims import PatientLedger
 from handrail.runs._store.points import reach
+from handrail.runs._store.port import DatabaseError
+from handrail.runs._store.writes import StepRecord
 
 _CUT = '{"cut": true}'
+_CALLS = frozenset({"call", "truncated_call"})
 
 
 class SegmentFull(Exception):
@@ -77,10 +81,13 @@ class SegmentRecorder:
         known = await self._find_step()
         if known is not None:
             return known
-        return await self._rows.add_step(*self._place, self._count - 1, await work())
+        return await self._add_step(await work())
 
     async def _find_step(self) -> str | None:
-        """Return the next step's recorded text, if any."""
+        """Return the next step's recorded text, if any. The last reply did not end the segment."""
+        held, self._journal.held = self._journal.held, None
+        if held is not None and held.body != await self._rows.add_step(self._place[0], held):
+            raise DatabaseError(OVERTAKEN.format(self._place[0]))
         if self._recorded is None:
             self._recorded = await self._rows.steps_of(*self._place)
         self._count += 1
@@ -88,10 +95,14 @@ class SegmentRecorder:
 
     async def _record_turn(self, work: Callable[[], Awaitable[str]]) -> str:
         """Do a turn's work, and record it with its events. The first record counts."""
-        place = (*self._place, self._count - 1)
-        text, is_first = await self._journal.record(work, *place[1:])
-        found = text if is_first else await self._rows.find_step(*place)
-        return await self._rows.add_step(*place, text) if found is None else found
+        run, segment, step = *self._place, self._count - 1
+        text, is_first = await self._journal.record(work, segment, step)
+        found = text if is_first else await self._rows.find_step(run, segment, step)
+        return await self._add_step(text) if found is None else found
+
+    async def _add_step(self, text: str) -> str:
+        run, segment = self._place
+        return await self._rows.add_step(run, StepRecord(segment, self._count - 1, text))
 
     async def record(self, name: str, work: Callable[[], Awaitable[str]], /) -> str:
         """Return a step's recorded text, or do its work and record it.
@@ -105,16 +116,22 @@ class SegmentRecorder:
             reach("turn.recorded")
             return text
 
-        async def ask() -> str:
-            self._is_past_crash = True
-            return _CUT if self._left <= 0 or self._is_draining() else await work()
-
-        text = await self.step(ask)
+        known = await self._find_step()
+        text = await self._record_reply(work) if known is None else known
         self._journal.step = f"{self._place[1]}/{self._count - 1}"
         reach("model.recorded")
         self._left -= 1
         if text == _CUT:
             raise SegmentFull
+        return text
+
+    async def _record_reply(self, work: Callable[[], Awaitable[str]]) -> str:
+        """Ask the model, and record its reply; with the segment's end, if it has no calls."""
+        self._is_past_crash = True
+        text = _CUT if self._left <= 0 or self._is_draining() else await work()
+        if not _is_answer(text):
+            return await self._add_step(text)
+        self._journal.held = StepRecord(self._place[1], self._count - 1, text)
         return text
 
     async def begin(self, turn: Turn[Any], /, *, again: bool) -> None:
@@ -141,3 +158,9 @@ class SegmentRecorder:
         result, began = await self._queues.send(queue, self._agent, call)
         self._journal.queued.take(call.id, began)
         return result
+
+
+def _is_answer(text: str) -> bool:
+    """Return whether a recorded step is a reply without calls."""
+    parts = json.loads(text).get("reply")
+    return isinstance(parts, list) and not any(_CALLS & part.keys() for part in parts)

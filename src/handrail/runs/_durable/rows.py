@@ -16,6 +16,7 @@ from handrail.runs._store.database import Database
 from handrail.runs._store.points import reach
 from handrail.runs._store.port import Step
 from handrail.runs._store.tables import PUT_WORKER, QUEUE_RUN, add_row
+from handrail.runs._store.writes import StepRecord
 from handrail.runs.journal import RunHead
 
 
@@ -180,17 +181,15 @@ class Rows:
 
     # runs
 
-    async def add_step(self, run: str, segment: int, number: int, body: str) -> str:
+    async def add_step(self, run: str, step: StepRecord) -> str:
         """Record a step's outcome. Returns the first recorded one."""
-        step = {"run": run, "segment": segment, "number": number}
-        if await self._write(
-            self._add("step", ":run, :segment, :number, :body"), **step, body=body
-        ):
-            return body
-        found = await self.find_step(run, segment, number)
-        return body if found is None else found  # the run was removed
+        sql = self._add("step", ":run, :segment, :step, :body")
+        if await self._write(sql, run=run, **step._asdict()):
+            return step.body
+        found = await self.find_step(run, step.segment, step.step)
+        return step.body if found is None else found  # the run was removed
 
-    async def find_step(self, run: str, segment: int, number: int) -> str | None:
+    async def find_step(self, run: str, segment: int, number: int | None) -> str | None:
         """Return a step's recorded outcome."""
         sql = f"{_STEPS} AND number = :number"
         rows = await self._read(sql, run=run, segment=segment, number=number)

@@ -318,6 +318,8 @@ class Segments:
         counts: dict[str, Any] = {"turns": state.turns, "calls": state.calls}
         counts |= {"cost": str(state.cost)} if state.cost else {}
         about = {"why": why, "ended": ended, **counts}
-        sealed = await journal.seal(order.number, standing, make_row, **about)
+        head, is_kept = await journal.seal(order.number, standing, make_row, **about)
+        if journal.held is not None and not is_kept:  # perhaps the run is cancelled
+            await self.rows.add_step(order.run, journal.held)
         reach("run.sealed")
-        return sealed
+        return head, is_kept

@@ -41,6 +41,7 @@ QUEUE_RUN = (
     "app) VALUES (:id, :agent, :principal, 'queued', 0, :now, :now, :metadata, :app) "
     "ON CONFLICT DO NOTHING"
 )
+PUT_STEP = "INSERT INTO handrail_step VALUES (:run, :segment, :step, :body) ON CONFLICT DO NOTHING"
 PUT_WORKER = "INSERT INTO handrail_worker VALUES (:id, :version, :now) ON CONFLICT DO NOTHING"
 PUT_NAME = "INSERT INTO handrail_approval VALUES (:name, :by) ON CONFLICT DO NOTHING"
 PUT_REQUEST = (
