@@ -10,6 +10,7 @@ import pytest
 from approvals.questions import asked
 from cli.chat.test_markdown import REPLY
 from cli.commands.test_runs import JOURNAL
+from cli.runs.test_timeline import timeline
 from handrail import DESTROY, Call, Result
 from handrail.approvals._prompt import render_request
 from handrail.approvals._question import render_question
@@ -17,7 +18,7 @@ from handrail.cli._base.columns import columns
 from handrail.cli._chat.activity import JobList, Plan, RunningCall, call_rows
 from handrail.cli._chat.calls import bar_row, ending_of, output_rows, title_of, title_row
 from handrail.cli._chat.meter import Meter
-from handrail.cli._runs.timeline import one_line, timeline
+from handrail.cli._runs.timeline import one_line
 from handrail.cli._screen.markdown import Markdown
 from handrail.cli._screen.rows import Row, plain, sent_rows
 from handrail.permissions import CommandPart, FileChange, Grade, Pending

@@ -9,6 +9,8 @@ import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +253,59 @@ async def test_a_cancelled_run_asks_no_one_what_it_would_do_next(
         status = [one.status for one in store.runs()]
 
     assert (asked, status) == (([], ["cancelled"]) if is_cancelled else (["pay"], ["waiting"]))
+
+
+async def ask_or_end(client: httpx2.AsyncClient, conversation: str) -> None:
+    """Send a message, and read until the run asks or ends."""
+    body = {"text": "Go.", "conversation": conversation}
+    async with client.stream("POST", "/chat", json=body) as response:
+        async for line in response.aiter_lines():
+            if "waiting" in line or "event: end" in line:
+                break
+
+
+@pytest.mark.parametrize("by", ["a command", "its user"])
+async def test_a_run_cancelled_while_its_question_is_written_asks_no_one(
+    database: str, by: str
+) -> None:
+    """Between a look at the run and each write in turn; the last turn is after all writes."""
+    other, found = open_runs(database), list[tuple[bool, list[str], list[str]]]()
+    writes, at, cancelled = count(), 0, list[str]()
+
+    def clock() -> float:
+        if next(writes) == at and (runs := other.runs()):
+            cancelled.append(runs[0].run)
+            if by == "a command":
+                RunRecord(other, runs[0].run).set_status(**CANCELLED._asdict())
+            else:
+                anyio.from_thread.run(partial(client.post, f"/conversations/{at}/cancel", json={}))
+        return time.time()
+
+    @tool(needs_approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def model(request: Request) -> AsyncIterator[StreamItem]:
+        yield Reply((Call("pay", {}, "c1"),))
+
+    agent = Agent(model, [pay], approvals=defer)
+    store = open_runs(database, clock=clock)
+    async with client_of(ChatApp(agent, identify, origins=[ORIGIN], database=store)) as client:
+        for at in range(4):
+            writes = count()
+            cancelled.clear()
+            await ask_or_end(client, str(at))
+            asked = [one.pending.call.name for one in store.requests()]
+            found.append((bool(cancelled), asked, [store.runs()[0].status]))
+            await client.post(f"/conversations/{at}/cancel", json={})
+
+    assert found == [
+        (False, ["pay"], ["waiting"]),
+        (True, [], ["cancelled"]),
+        (True, [], ["cancelled"]),
+        (False, ["pay"], ["waiting"]),
+    ]
 
 
 @pytest.mark.parametrize("is_erased", [True, False])

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 
-from handrail.runs.journal import SOME, STATUS, JournalError, JournalLine, RunHead
+from handrail.runs.journal import (
+    SOME,
+    STATUS,
+    AppendConflict,
+    JournalError,
+    JournalLine,
+    RunHead,
+)
 from handrail.runs.lines import ANSWER, EVENTS, LineFields, as_fields, as_line, event_lines
+from handrail.runs.statuses import CANCELLED
 
 if TYPE_CHECKING:  # listing runs does not need the agent
     from handrail.agent import RunState
@@ -68,12 +76,15 @@ class RunRecord:
         """Add lines for the next ``flush``."""
         self._unwritten += [as_line(fields) for fields in lines]
 
-    def flush(self) -> None:
-        """Write the waiting lines, in one transaction."""
+    def flush(self, *, after: int | None = None) -> None:
+        """Write the waiting lines, in one transaction.
+
+        Raises AppendConflict if the run must have ``after`` entries, and has not.
+        """
         with self._writing:
             lines = list(self._unwritten)
             if lines:
-                self.journal.append(self.id, lines, after=self._after)
+                self.journal.append(self.id, lines, after=self._after if after is None else after)
                 self._after = SOME if self._stays_removed else None
                 del self._unwritten[: len(lines)]
 
@@ -86,10 +97,27 @@ class RunRecord:
         """Change summary fields."""
         self.note([{"event": STATUS, "at": time.time(), **fields}])
 
-    def keep(self, state: RunState) -> None:
+    def keep_waiting(self, state: RunState, fields: LineFields) -> bool:
+        """Write a state and its summary, unless the run was cancelled: then return False."""
+        self.flush()
+        while (head := self.head).status != CANCELLED.status:
+            before, kept = self._last, len(self._unwritten)
+            self.put([{"event": STATUS, "at": time.time(), **fields}])
+            try:
+                self.keep(state, after=head.entries or SOME)
+            except AppendConflict:  # look again at what was written
+                self._last = before
+                del self._unwritten[kept:]
+                if not head.entries:
+                    raise
+            else:
+                return True
+        return False
+
+    def keep(self, state: RunState, *, after: int | None = None) -> None:
         """Write a state, with only the messages added since the last one.
 
-        Raises ValueError for values JSON cannot represent.
+        Raises ValueError for values JSON cannot represent, and AppendConflict as ``flush`` does.
         """
         from handrail.runs.states import count_shared, state_line
 
@@ -102,7 +130,7 @@ class RunRecord:
             self._unwritten.append(state_line(state, kept, at))
             self.put([counts] if (state.turns, state.calls) != (last.turns, last.calls) else [])
             self._last = state
-        self.flush()
+        self.flush(after=after)
 
     async def save(self, state: RunState) -> None:
         """Write a state in a worker thread; an agent's ``save``."""

@@ -27,6 +27,8 @@ class LiveRun:
         """Whether it waits for a person."""
         self.is_cancelled = False
         """Whether a command has cancelled it."""
+        self.is_stopped = False
+        """Whether its user has stopped it."""
         self.interrupt: Callable[[], None] = _ignore
         self.task: object = None
         self.watchers = 0

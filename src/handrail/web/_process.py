@@ -99,15 +99,15 @@ class ProcessChats:
                     group.start_soon(live.stop_unwatched, self._linger)
                 state, standing = await self._run(live, state, visitor, answers)
                 group.cancel_scope.cancel()
-            await self._keep(live, state, standing)
+            standing = await self._keep(live, state, standing)
         except Exception:  # noqa: BLE001  nothing awaits this task
             _log.exception("a chat's run could not be kept")
             standing = FAILED
         finally:
             live.is_working, live.is_waiting = False, standing == WAITING
             live.put(from_standing(standing))
-        if live.is_waiting:
-            await self.resume(live.head.run)  # an answer may have come before
+        if live.is_waiting:  # a stop or an answer may have come before
+            await (self.cancel(live.head) if live.is_stopped else self.resume(live.head.run))
 
     async def _run(
         self, live: LiveRun, state: RunState, visitor: Visitor, answers: Mapping[str, Answer]
@@ -122,8 +122,6 @@ class ProcessChats:
             live.interrupt = events.interrupt
             group.start_soon(live.record.write_events, events.call_events())
             standing = await self._show(live, events)
-        if standing == WAITING and await self._find_cancelled([live.head.run]):
-            standing = CANCELLED  # just before: no one is to answer it
         return events.state, standing
 
     async def _show(self, live: LiveRun, events: EventStream[Any]) -> Standing:
@@ -148,15 +146,17 @@ class ProcessChats:
                 live.interrupt()
                 return
 
-    async def _keep(self, live: LiveRun, state: RunState, standing: Standing) -> None:
+    async def _keep(self, live: LiveRun, state: RunState, standing: Standing) -> Standing:
         head = live.head
         if standing == WAITING:
-            await live.record.end(state, standing)
-            live.head = await self._conversations.park(head)
-            return
+            if await live.record.wait(state) and not live.is_stopped:
+                live.head = await self._conversations.park(head)
+                return WAITING
+            standing = CANCELLED  # just before: no one is to answer it
         state = state.abandon()
         live.head = await self._conversations.settle(head, state.messages[head.entries :])
         await live.record.end(state, standing)
+        return standing
 
     async def place(self, head: ConversationHead) -> Place:
         """Return the place behind the events so far."""
@@ -292,6 +292,7 @@ class ProcessChats:
         """Stop a run of this process, or a waiting one."""
         live = self._lives.find(head.run)
         if live is not None and live.is_working:
+            live.is_stopped = True
             live.interrupt()
             return True
         if head.lease >= 0:

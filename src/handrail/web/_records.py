@@ -101,15 +101,23 @@ class ChatRecord:
 
     def _keep(self, state: RunState) -> None:
         self._has_state = True
-        self._record.keep(state._replace(messages=state.messages[self._before :]))
+        self._record.keep(self._own(state))
 
-    async def end(self, state: RunState, standing: Standing, why: str = "") -> None:
-        """Write where the run stands. If it waits, its questions are then in the inbox."""
-        ended = {} if standing == WAITING else {"ended": _now()}
+    def _own(self, state: RunState) -> RunState:
+        return state._replace(messages=state.messages[self._before :])
+
+    async def wait(self, state: RunState) -> bool:
+        """Write that the run waits, and its questions for the inbox; not if it was cancelled."""
+        self._has_state = True
+        fields = {**WAITING._asdict(), "turns": state.turns, "calls": state.calls, "why": ""}
+        return await to_thread.run_sync(self._record.keep_waiting, self._own(state), fields)
+
+    async def end(self, state: RunState, standing: Standing) -> None:
+        """Write how the run ended."""
         counts = {"turns": state.turns, "calls": state.calls}
-        fields = {**standing._asdict(), **counts, "why": why, **ended}
+        fields = {**standing._asdict(), **counts, "why": "", "ended": _now()}
         self._record.put([{"event": STATUS, "at": time.time(), **fields}])
-        if self._has_state or standing == WAITING:
+        if self._has_state:
             await to_thread.run_sync(self._keep, state)
         else:
             await to_thread.run_sync(self._record.flush)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
@@ -28,7 +28,7 @@ from handrail import (
     writes_file,
 )
 from handrail.approvals import callback, defer
-from handrail.cli._runs.timeline import timeline
+from handrail.cli._runs.timeline import timeline as styled
 from handrail.messages import Prompt, Reply, TruncatedCall, Usage
 from handrail.permissions import Approver
 from handrail.policy import Rulebook
@@ -44,6 +44,12 @@ decide = "deny"
 access = "write file:secret/**"
 reason = "secrets are not written"
 """
+
+
+def timeline(journal: Iterable[Any], width: int, **options: bool) -> list[str]:
+    """Its lines without styles."""
+    lines = styled(journal, width, **options)
+    return ["".join(text for text, _ in line).rstrip() for line in lines]
 
 
 def tools() -> Toolset:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from handrail.approvals import make_printable
-from handrail.cli._base.columns import max_cells
-from handrail.cli._base.columns import pieces as broken
+from handrail.cli._base.columns import max_cells, pieces
 from handrail.runs.history import CallHistory, CallMoment, Phase, RunTurn, read_history
 from handrail.runs.statuses import CANCELLED, Standing
 from handrail.runs.wording import describe_moment, describe_status, describe_wait, format_seconds
@@ -56,16 +55,8 @@ _STYLES: Mapping[Phase, Style] = {
 
 def timeline(
     journal: Iterable[Any], width: int, *, ascii_only: bool = False, full: bool = False
-) -> list[str]:
-    """Return a journal as lines with at most ``width`` columns. Any journal is accepted."""
-    lines = pieces(journal, width, ascii_only=ascii_only, full=full)
-    return ["".join(text for text, _ in line).rstrip() for line in lines]
-
-
-def pieces(
-    journal: Iterable[Any], width: int, *, ascii_only: bool = False, full: bool = False
 ) -> list[list[StyledText]]:
-    """Return the timeline's lines, with styles."""
+    """Return a journal as lines with at most ``width`` columns. Any journal is accepted."""
     turns = read_history(journal)
     page = _TimelinePage(max(1, width), _ASCII if ascii_only else _UNICODE, full)
     return list(page.lines(turns))
@@ -230,7 +221,7 @@ class _TimelinePage:
         if max_cells(text) <= room:
             return text, style
         more = self.marks.more
-        start = next(broken(text, max(2, room - len(more))))
+        start = next(pieces(text, max(2, room - len(more))))
         if words:
             start = _drop_part(text, start, room)
         short = start + more
@@ -240,7 +231,7 @@ class _TimelinePage:
 def _fold(line: str, room: int) -> Iterator[str]:
     """Yield a line in fitting parts, broken between words where a word fits."""
     while max_cells(line) > room:
-        start = next(broken(line, room))
+        start = next(pieces(line, room))
         at = f"{start}{line[len(start)]}".rfind(" ")
         if not start[: max(at, 0)].strip():
             at = len(start)

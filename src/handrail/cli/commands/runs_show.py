@@ -18,7 +18,7 @@ from handrail.cli._base.columns import is_utf8
 from handrail.cli._base.options import DATABASE
 from handrail.cli._runs.saved import run_ids
 from handrail.cli._runs.stores import StoredRun, open_store
-from handrail.cli._runs.timeline import Style, StyledText, one_line, pieces, say_standing
+from handrail.cli._runs.timeline import Style, StyledText, one_line, say_standing, timeline
 from handrail.runs.history import CallHistory, CallMoment, PhaseSpan, RunTurn, read_history
 
 _LOOKS: MappingProxyType[Style, dict[str, Any]] = MappingProxyType(
@@ -73,7 +73,7 @@ def _lines(saved: StoredRun, journal: list[dict[str, Any]], *, full: bool) -> It
         text = one_line(str(value), width - 11, ascii_only=ascii_only)
         yield f"{name.ljust(9)}  {text}".rstrip()
     yield ""
-    for line in pieces(journal, width, ascii_only=ascii_only, full=full):
+    for line in timeline(journal, width, ascii_only=ascii_only, full=full):
         yield _style(line)
 
 
