@@ -42,7 +42,7 @@ _MakeRows: TypeAlias = Callable[[RunHead], Sequence[Step]]
 
 
 class _Taken(NamedTuple):
-    """What to write when a worker has taken a run."""
+    """A worker took a run: this row and this line say so."""
 
     segment: int
     row: Step
