@@ -26,6 +26,10 @@ types:  ## mypy and pyright, both strict, on the source and on what users write
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
+ci-types:  ## mypy on all, and pyright on what users write and on what calls a provider's SDK
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python examples tests/typing deploy/action src/handrail/models src/handrail/__init__.py
+
 QUICK = tests/values tests/schema tests/definition tests/collection tests/turn tests/execution tests/hooks tests/test_architecture.py
 SLOW = test_chaos.py test_one_path.py test_execution_properties.py test_schedule.py test_parallelism.py test_memory.py test_argument_cost.py test_approval_hostile.py test_approval_properties.py test_hidden_tools.py test_inner_cost.py test_slow_policies.py
 quick:  ## the core and the rules of the code, on asyncio, in under a minute
@@ -73,4 +77,6 @@ soak:  ## the property tests, for long; PART=core, arguments, edges, web, mcp, b
 	$(foreach part,$(PART),HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 $(SOAK_$(part)) &&) true
 	$(if $(filter edges,$(PART)),$(BIN)/python tests/adapters/run.py)  # every framework, in an environment of its own
 	$(if $(filter edges,$(PART)),$(BIN)/python tests/dojo/run.py --whole)  # all 949 attacks of AgentDojo
+	$(if $(filter edges,$(PART)),$(BIN)/pyright --pythonpath $(BIN)/python)
+	$(if $(filter edges,$(PART)),NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet)  # every link and public name
 	$(if $(filter edges,$(PART)),$(BIN)/python tests/unpinned.py)  # every extra, with the newest versions that it allows

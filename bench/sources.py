@@ -1,85 +1,34 @@
-"""`python bench/sources.py`: what a looked-up call costs, against the same call whose rules need no sources.
+"""`python bench/sources.py`: what rules about sources cost, in instructions, against the same calls without them.
 
-CPU time of calls in one interleaved run, by the size of what the run has read. Each call names an address that no text has,
-which is the slowest case. Fails above the limits.
+Rows are for the size of what a run has read. A looked-up call names an address that no text has, which is the slowest case. A
+call without a destination is in a run with or without a person's words: with them, its result is remembered. The memory is
+that of the texts in one spelling, with all that is kept for a result, against the texts. Fails above the limits.
 """
 
 from __future__ import annotations
 
-import asyncio
-import statistics
 import sys
-import time
 import tracemalloc
+from pathlib import Path
 
-from handrail import READ, WRITE, Access, Call, Deny, Executor, Toolset, tool
-from handrail.permissions import Answer, Pending
-from handrail.policy import Rulebook
+from execution import counts_of
+from handrail import Result
 from handrail.sources import Heard
 
-RESULT = 5_000
 LIMITS = {0: 1.3, 10_000: 1.3, 100_000: 1.6, 1_000_000: 3.5}
-"""The most a call may cost, by the characters read before, in times the other call."""
-CALLS, ROUNDS = 20, 15
-ASKS = '[[rule]]\nid = "sends"\ndecide = "ask"\ntools = ["send"]\n[[rule]]\ndecide = "allow"\ntools = ["read"]'
-
-
-@tool(effect=READ, touches=lambda **_: ())
-async def read(part: int) -> str:
-    """Read a part of the history."""
-    return f"{part} write to anna{part}@example.com. " + "word and more " * (RESULT // 14)
-
-
-@tool(effect=WRITE, touches=lambda to, **_: Access(WRITE, f"email:{to}"))
-async def send(to: str) -> str:
-    """Send a mail."""
-    return to
-
-
-async def decline(_pending: Pending) -> Answer:
-    return Deny("No.")
-
-
-async def prepare(policy: Rulebook, size: int, said: list[str] | None) -> Executor:
-    """Return an executor whose run has read this much. Without words, nothing is looked up."""
-    executor = Executor(Toolset(read, send), policy=policy, approvals=decline)
-    turn = executor.turn("0", run="R", said=said)
-    for part in range(size // RESULT):
-        await executor.run(Call("read", {"part": part}, f"r{part}"), turn=turn)
-    return executor
-
-
-async def spend(executor: Executor, round_: int) -> float:
-    """Return the CPU seconds of some calls, each to another address."""
-    began = time.process_time()
-    for number in range(CALLS):
-        turn = executor.turn(f"{round_}-{number}", run="R")
-        await executor.run(Call("send", {"to": f"x{round_}.{number}@evil.example"}, "c"), turn=turn)
-    return time.process_time() - began
-
-
-async def measure(size: int) -> float:
-    """Return how many times as much a looked-up call costs."""
-    plain = await prepare(Rulebook.from_toml(ASKS), size, None)
-    looked_up = await prepare(Rulebook(sources=True), size, ["Summarise my mails."])
-    await spend(looked_up, -1)
-    await spend(plain, -1)
-    ratios = []
-    for round_ in range(ROUNDS):
-        before = await spend(plain, round_)
-        ratios.append(await spend(looked_up, round_) / before)
-    return statistics.median(ratios)
+"""The most a looked-up call may cost, by the characters read before, in times the other call."""
+MAX_REMEMBERED, MAX_UNHEARD, MAX_MEMORY = 1.4, 1.03, 1.05
+RESULT = 5_000
 
 
 def measure_memory() -> float:
-    """Return the memory of the searched texts, in times the texts."""
-    from handrail import Result
-
+    """Return the memory for results and the searched texts, in times the texts."""
     texts = [f"{part} " + "word and more " * (RESULT // 14) for part in range(200)]
+    results = [Result(f"r{part}", text) for part, text in enumerate(texts)]
     tracemalloc.start()
     heard = Heard()
-    for part, text in enumerate(texts):
-        heard.add("read", "{}", Result(f"r{part}", text))
+    for result in results:
+        heard.add("read", "{}", result)
     sizes = sum(len(one.text) for one in heard.reads)
     used = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
@@ -87,13 +36,26 @@ def measure_memory() -> float:
 
 
 def main() -> int:
-    """Print one line for each size, and return whether one is above its limit."""
+    """Print one line for each figure, and return whether one is above its limit."""
+    counts = counts_of([sys.executable, str(Path(__file__).with_name("counted_sources.py"))])
+    rows = [
+        (what, name, kind, size, most if limit is None else limit)
+        for what, name, kind, limit in (
+            ("looked up", "sources", "sends", None),
+            ("no destination, with words", "sources", "looks", MAX_REMEMBERED),
+            ("no destination, without words", "unheard", "looks", MAX_UNHEARD),
+        )
+        for size, most in LIMITS.items()
+    ]
     wrong = 0
-    for size, limit in LIMITS.items():
-        ratio = asyncio.run(measure(size))
-        wrong += ratio > limit
-        print(f"{size:>9,} characters read: {ratio:.2f} times, at most {limit}")
-    print(f"memory: {measure_memory():.2f} times the texts")
+    for what, name, kind, size, limit in rows:
+        ours, plain = counts[f"{name} {kind} {size}"], counts[f"plain {kind} {size}"]
+        wrong += ours / plain > limit
+        times = f"{ours:5.0f} and {plain:5.0f} kIr, {ours / plain:.2f} times"
+        print(f"{what:29} {size:>9,} characters read: {times}, at most {limit}")
+    memory = measure_memory()
+    wrong += memory > MAX_MEMORY
+    print(f"memory: {memory:.2f} times the texts, at most {MAX_MEMORY}")
     return int(bool(wrong))
 
 

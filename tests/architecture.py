@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 Graph = dict[str, set[str]]
 
@@ -108,6 +109,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
 """The folders inside an edge, from the lowest to the highest."""
 
 
+@cache
 def read_modules(package: Path) -> dict[str, ast.Module]:
     """Parse every module of the package, by its dotted name below the package."""
     trees = {}
@@ -119,10 +121,25 @@ def read_modules(package: Path) -> dict[str, ast.Module]:
 
 
 @cache
+def statements(tree: ast.Module) -> list[ast.stmt]:
+    """Every statement, also inside others. A small part of all nodes."""
+    found: list[ast.stmt] = []
+    waiting: list[Any] = [tree]
+    while waiting:
+        node = waiting.pop()
+        for value in vars(node).values():
+            if type(value) is list and value and not isinstance(value[0], ast.expr):
+                waiting += [one for one in value if isinstance(one, ast.AST)]
+        if isinstance(node, ast.stmt):
+            found.append(node)
+    return found
+
+
+@cache
 def imported_names(tree: ast.Module) -> frozenset[str]:
     """Every import, wherever it stands: at the top, under TYPE_CHECKING, inside a function."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import handrail
 
@@ -69,6 +69,10 @@ _PATTERNS = [
     (re.compile(rf"\b(?:{words})(?!\w)".replace(" ", r"\s+"), re.IGNORECASE), use)
     for words, use in WORDS.items()
 ]
+_ANY = re.compile(
+    rf"\b(?:{'|'.join(f'(?:{words})' for words in WORDS)})(?!\w)".replace(" ", r"\s+")
+)
+"""A quick look at a text in lower case: most texts have none of them."""
 _NOT_PROSE = re.compile(
     r"^```.*?^```$|<!--.*?-->|<img [^>]*>|``[^`]+``|`[^`\n]+`|(?<=\])\([^)\s]+\)|https?://\S+",
     re.MULTILINE | re.DOTALL,
@@ -140,6 +144,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
 They may only fall: lower them with every rewrite.
 """
 
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _CODE = re.compile(r"``[^`]+``|`[^`\n]+`")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'\u2019-]*")
 
@@ -174,24 +179,44 @@ def files() -> dict[str, Path]:
 
 def findings(path: Path) -> list[Finding]:
     """All that has to change in a file."""
-    text = path.read_text(encoding="utf-8")
-    texts = strings(text) if path.suffix == ".py" else [Prose(1, text, has_sentences=True)]
+    if path.suffix == ".py":
+        texts = [*strings(path)]
+    else:
+        texts = [Prose(1, path.read_text(encoding="utf-8"), has_sentences=True)]
     return sorted({finding for one in texts for finding in check(one)})
 
 
-def strings(source: str) -> Iterator[Prose]:
+@cache
+def _texts(path: Path) -> list[ast.AST]:
+    """The nodes of a module that hold text, with what they may be the docstring of."""
+    wanted = (ast.JoinedStr, ast.Expr, ast.Constant, *_DOCUMENTED)
+    waiting: list[Any] = [ast.parse(path.read_text(encoding="utf-8"))]
+    found = []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, wanted):
+            found.append(node)
+        for value in vars(node).values():
+            if type(value) is list:
+                waiting += [one for one in value if isinstance(one, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                waiting.append(value)
+    return found
+
+
+def strings(path: Path) -> Iterator[Prose]:
     """The docstrings of a module, and its strings of more than two words."""
-    tree = ast.parse(source)
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    parts: set[int] = set()
+    nodes = _texts(path)
+    parts = {
+        id(value) for node in nodes if isinstance(node, ast.JoinedStr) for value in node.values
+    }
     docstrings = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+        for node in nodes
+        if isinstance(node, _DOCUMENTED) and node.body and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
-            parts |= {id(value) for value in node.values}
             text = "".join(
                 str(value.value) if isinstance(value, ast.Constant) else "X"
                 for value in node.values
@@ -207,7 +232,7 @@ def strings(source: str) -> Iterator[Prose]:
 def check(prose: Prose) -> Iterator[Finding]:
     """Yield what has to change in a text."""
     text = _NOT_PROSE.sub(_hide, prose.text)
-    for pattern, use in _PATTERNS:
+    for pattern, use in _PATTERNS if _ANY.search(text.lower()) else ():
         for match in pattern.finditer(text):
             yield Finding(_line(prose, text, match.start()), " ".join(match[0].split()), use)
     if prose.has_sentences:
@@ -307,7 +332,7 @@ def prose(path: Path) -> Iterator[str]:
     if path.suffix != ".py":
         yield _NOT_PROSE.sub(_hide, text)
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in _texts(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield str(node.value.value)
     for match in _STRING_OR_COMMENT.finditer(text):

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 import handrail
-from architecture import EDGES, read_modules
+from architecture import EDGES, read_modules, statements
 
 PACKAGE = Path(handrail.__file__).parent
 PUBLIC = ("", "events", "permissions", "messages", "sources", *sorted(EDGES))
@@ -31,7 +31,7 @@ def defined_classes() -> list[tuple[str, str]]:
     return [
         (module, node.name.strip("_"))
         for module, tree in read_modules(PACKAGE).items()
-        for node in ast.walk(tree)
+        for node in statements(tree)
         if isinstance(node, ast.ClassDef)
     ]
 

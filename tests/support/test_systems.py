@@ -62,7 +62,8 @@ def test_nothing_is_missing_here(missing: dict[str, set[str]]) -> None:
     assert missing[sys.platform] == set()
 
 
-@pytest.mark.parametrize("system", ["win32", pytest.param("darwin", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_the_first_page_of_each_package_runs(system: str) -> None:
     assert as_other_systems("run", system) == []
 

@@ -112,10 +112,15 @@ class CheckedCall(NamedTuple):
         is_plain = tool is not None and tool.touches is None and marked is None
         if is_plain and self.spec.effect is READ:
             return ()
+        text, accesses = self.parsed.text, self.accesses
+        known: tuple[ValueSource, ...] = ()
+        if heard is not None:
+            if (found := heard.recall(text, accesses, marked)) is not None:
+                return found
+            known = heard.recorded.get(self.key, ()) if heard.recorded else ()
         from handrail._sources.of_call import find_sources  # loads patterns that few calls need
 
-        known = heard.recorded.get(self.key, ()) if heard is not None and heard.recorded else ()
-        return find_sources(heard, self.parsed.text, self.accesses, marked=marked, known=known)
+        return find_sources(heard, text, accesses, marked=marked, known=known)
 
     def find_sources(self, *, in_workspace: bool) -> tuple[ValueSource, ...]:
         """Return ``sources``; in a workspace, without its own files and links written there."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from handrail._labels.sources import SAID, OwnValue, ValueSource
 from handrail._schema.marks import find_leaves
 from handrail._sources.frames import unframe
+from handrail._sources.material import has_material, list_words
 from handrail._sources.names import spell_names
 from handrail._sources.spelling import normalize, normalize_value, spell_said
 from handrail._sources.words import find_whole
@@ -101,7 +102,7 @@ class ReadText:
                     raw = raw.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
                 self._text = normalize(raw)
             else:
-                self._text = normalize(_CUT.join(_list_words(json.loads(result.data))))
+                self._text = normalize(_CUT.join(list_words(json.loads(result.data))))
         return self._text
 
     def quote(self, value: str) -> tuple[str, str]:
@@ -285,6 +286,16 @@ class Heard:
                 self._first_read = named
         self._noted = len(self.calls)
 
+    def recall(
+        self, args: str, accesses: tuple[Access, ...], marked: object
+    ) -> tuple[ValueSource, ...] | None:
+        """Return the sources of the call looked up last, as the policy saw it, or None."""
+        last = self.last
+        if last is None or last.args is not args or last.accesses is not accesses or not accesses:
+            return None
+        is_same = last.marked is marked and last.version == self.version
+        return last.found if is_same else None
+
     def to_json(self) -> str:
         """Return JSON text for ``from_json``, for the same run in another process."""
         self.catch_up()
@@ -299,24 +310,6 @@ class Heard:
         return load("Heard", text, _read_heard)
 
 
-def has_material(result: Result) -> bool:
-    """Return whether a stranger may have written text in a result.
-
-    A number, a truth value, a date, or one of the developer's choices is no such text.
-    """
-    own = {one.value for one in result.own}
-    if result.data is None:
-        return bool(result.text) and result.text not in own
-    leaves = list(_list_words(json.loads(result.data)))
-    value = json.loads(result.data)
-    if isinstance(value, int | float) or (len(leaves) == 1 and _DATE.fullmatch(leaves[0])):
-        return False
-    return any(leaf.value not in own for leaf in find_leaves(value))
-
-
-_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.+Z-]*)?")
-
-
 def _read_heard(value: object) -> Heard:
     saved = Fields.with_version(value, ("said", "calls"))
     heard = Heard(saved.texts("said"))
@@ -329,19 +322,6 @@ def _read_heard(value: object) -> Heard:
 
 def _args_text(args: Any) -> str:
     return args if isinstance(args, str) else json.dumps(dict(args))
-
-
-def _list_words(value: Any) -> Iterator[str]:
-    """Yield the strings, numbers and keys in a value."""
-    if is_object(value):
-        for key, item in value.items():
-            yield str(key)
-            yield from _list_words(item)
-    elif is_list(value):
-        for item in value:
-            yield from _list_words(item)
-    else:
-        yield from (leaf.value for leaf in find_leaves(value))
 
 
 def _list_own(call: HeardCall) -> Iterator[OwnEntry]:

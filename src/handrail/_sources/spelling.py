@@ -129,7 +129,7 @@ def find_groups(value: str, schemes: frozenset[str] = GROUPED) -> re.Pattern[str
     such. More digits before or after it make another code. A number that is neither a phone's nor,
     by its schemes, an account's has no groups: two numbers beside each other are two.
     """
-    if len(value) > _MAX_CODE_CHARS:
+    if len(value) > _MAX_CODE_CHARS or "@" in value:
         return None
     code = _GAPS.sub("", value)
     is_code = _CODE.fullmatch(code) and sum(map(str.isdigit, code)) >= _LEAST_DIGITS

@@ -178,7 +178,10 @@ def _config(body: Body) -> GenerateContentConfigDict:
 
 
 def _to_dict(response: GenerateContentResponse) -> Event:
-    return response.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
+    event: Event = response.model_dump(
+        mode="json", by_alias=True, exclude_none=True, warnings=False
+    )
+    return event
 
 
 def _is_last(event: Event) -> bool:

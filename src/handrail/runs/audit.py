@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import anyio
-from anyio import to_thread
 
 from handrail import Call, CheckedCall, Hook, Result
 from handrail.events import Decided, Event, Finished, Requested
+from handrail.runs._store.threads import Threads
 from handrail.runs.journal import JournalError
 from handrail.runs.lines import LineFields, event_lines
 from handrail.runs.record import RunRecord
@@ -51,6 +51,7 @@ class CallAudit:
         self._clock = clock
         self._facts: list[_Fact] = []
         self._unwritten = 0
+        self._threads = Threads(1)
         self._news = anyio.Event()
         self.problem = ""
         """Why the journal cannot be written; empty if it can."""
@@ -73,6 +74,7 @@ class CallAudit:
         finally:  # a write under way has ended here, so the rest comes after it
             with anyio.CancelScope(shield=True):
                 await self._flush()
+            self._threads.close()
 
     def _before(self, call: CheckedCall) -> CheckedCall | Result:
         if self.problem or len(self._facts) + self._unwritten > MAX_UNWRITTEN:
@@ -90,8 +92,10 @@ class CallAudit:
         return result
 
     def _put(self, call: CheckedCall | Call, news: Decided | Result | None = None) -> None:
+        is_first = not self._facts
         self._facts.append(_Fact(self._clock(), call, news))
-        self._news.set()
+        if is_first:
+            self._news.set()
 
     async def _write(self) -> None:
         while True:
@@ -106,7 +110,7 @@ class CallAudit:
         facts, self._facts = self._facts, []
         self._unwritten = len(facts)
         try:
-            await to_thread.run_sync(self._store, facts)
+            await self._threads.run(self._store, facts)
             self.problem = ""
         except JournalError as error:
             self.problem = str(error)

@@ -104,8 +104,8 @@ class McpSource:
         """Whether a call may connect."""
         self._lock = anyio.Lock()
         self._running = 0
-        self._idle = anyio.Event()
-        """Set, and replaced, when no call is running any more."""
+        self._idle: anyio.Event | None = None
+        """Set when no call is running any more, if anyone waits for it."""
         self._changed: Changed | None = None
         self._listed: tuple[ListedTool, ...] = ()
         self.problems: tuple[str, ...] = ()
@@ -187,6 +187,7 @@ class McpSource:
     async def wait_idle(self) -> None:
         """Wait until no call is running."""
         while self._running:
+            self._idle = self._idle or anyio.Event()
             await self._idle.wait()
 
     # -- the connection --------------------------------------------------------------------------
@@ -239,7 +240,14 @@ class McpSource:
                 problems.append(f"the tool {name[:80]!r} is left out: {why}")
             elif self.offer.includes(name):
                 seen.add(name)
+                template, unknown = self.offer.effects.find_unknown(definition)
+                if unknown:
+                    why = f"{template!r} in touches names {', '.join(unknown)}"
+                    problems.append(f"the tool {name!r} cannot run: {why}, which it does not take")
                 yield definition
+        for problem in problems:
+            if problem not in self.problems:
+                log.warning("the MCP server %r: %s", self.name, problem)
         self.problems = tuple(problems)
 
     # -- the tools -------------------------------------------------------------------------------
@@ -277,9 +285,9 @@ class McpSource:
             return await self._send(request)
         finally:
             self._running -= 1
-            if not self._running:
+            if not self._running and self._idle is not None:
                 self._idle.set()
-                self._idle = anyio.Event()
+                self._idle = None
 
     async def _send(self, request: Outgoing) -> Result:
         """Send a call: with its person's credential, if each has one."""

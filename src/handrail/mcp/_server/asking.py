@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.request_state import authenticated_principal
+from mcp.shared.direct_dispatcher import DIRECT_TRANSPORT_KIND
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -56,6 +57,12 @@ async def approve(pending: Pending) -> Answer | Pending:
 def is_modern(request: Request) -> bool:
     """Return whether a request is from the era with independent requests."""
     return request.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def has_wire(request: Request) -> bool:
+    """Return whether a request came as a message. The SDK has no public field for this."""
+    outbound = getattr(request.session, "_request_outbound", None)
+    return outbound is not None and outbound.transport.kind != DIRECT_TRANSPORT_KIND
 
 
 def name_session(request: Request) -> str:

@@ -62,7 +62,8 @@ class CallerFacts:
                 raise TypeError(f"{PLACE}: {name}= must not be an `async def` function.")
         if deps is None:
             executor.tools.check_deps(None, PLACE)
-        self._deps, self._metadata, self._said = deps, metadata, said
+        self._deps, self._metadata, self._said = map(_reader, (deps, metadata, said))
+        self._varies = _is_function(deps)
         self._no_token = Caller(principal)
 
     def find_caller(self) -> Caller:
@@ -76,29 +77,31 @@ class CallerFacts:
     def digest(self, caller: Caller, metadata: Mapping[str, Json]) -> str:
         """Return a text changing with deps and metadata, empty if neither can change."""
         facts: list[object] = [dict(metadata)] if metadata else []
-        if _is_function(self._deps):
+        if self._varies:
             lasting = {name: one for name, one in caller.claims.items() if name not in _FLEETING}
             facts += [caller.scopes, lasting]
+        if not facts:
+            return ""
         text = json.dumps(facts, sort_keys=True, default=repr)
-        return hashlib.sha256(text.encode()).hexdigest()[:16] if facts else ""
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def read_deps(self, caller: Caller) -> Any:
         """Return the objects for the tools. They may be None if a function returns it."""
-        return _read(self._deps, caller)
+        return self._deps(caller)
 
     def read_metadata(self, caller: Caller) -> Mapping[str, Json]:
         """Return the facts for policies, hooks and tools."""
-        facts: Mapping[str, Json] = _read(self._metadata, caller)
+        facts: Mapping[str, Json] = self._metadata(caller)
         return facts
 
     def read_said(self, caller: Caller) -> Iterable[str]:
         """Return what people wrote, for rules about sources."""
-        words: Iterable[str] = _read(self._said, caller)
+        words: Iterable[str] = self._said(caller)
         return words
 
 
-def _read(value: Any, caller: Caller) -> Any:
-    return value(caller) if _is_function(value) else value
+def _reader(value: Any) -> Callable[[Caller], Any]:
+    return value if _is_function(value) else lambda _: value
 
 
 def _is_function(value: Any) -> bool:

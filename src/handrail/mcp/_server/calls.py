@@ -20,6 +20,7 @@ from handrail.mcp._server.asking import (
     approve,
     ask,
     current,
+    has_wire,
     is_modern,
     list_questions,
     name_session,
@@ -356,8 +357,9 @@ def _may_want_progress(request: Request) -> bool:
     """Return whether to report progress. A client in this process has no token to ask with."""
     if running_task.get() is not None:
         return True
-    has_token = request.meta is not None and "progress_token" in request.meta
-    return has_token or (request.request is None and is_modern(request))
+    if request.meta is not None and "progress_token" in request.meta:
+        return True
+    return request.request is None and is_modern(request) and not has_wire(request)
 
 
 async def _forward(feed: Any, request: Request) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
 
-import anyio
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken, TokenVerifier
@@ -17,6 +16,7 @@ from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from handrail._support.loop import Expired, complete
 from handrail.net import read_body
 
 MAX_BODY_BYTES = 4 << 20
@@ -114,8 +114,10 @@ class Gate:
             return
 
         async def send_in_time(message: Message) -> None:
-            with anyio.fail_after(SECONDS):
-                await send(message)
+            try:
+                await complete(_await(send(message)), SECONDS, _ignore)  # a timer only if it waits
+            except Expired:
+                raise TimeoutError from None
 
         await self._app(scope, receive, send_in_time)
 
@@ -133,12 +135,20 @@ class Gate:
         return None
 
 
+async def _await(sending: Awaitable[None]) -> None:
+    await sending
+
+
+def _ignore(_: object) -> None:
+    pass
+
+
 def _matches(value: str, allowed: tuple[str, ...]) -> bool:
     """Return whether a value is allowed. ``:*`` at the end means any port."""
+    if value in allowed:
+        return True
     without_port = re.sub(r":[0-9]{1,5}\Z", "", value)
-    return any(
-        value == each or (each.endswith(":*") and without_port == each[:-2]) for each in allowed
-    )
+    return any(each.endswith(":*") and without_port == each[:-2] for each in allowed)
 
 
 def _check_body(body: bytes | HTTPStatus) -> PlainTextResponse | None:

@@ -108,7 +108,11 @@ class Places:
 
     async def _wait(self, principal: Principal) -> None:
         """Wait for a place, and take it. If the wait is given up, the place is taken anyway."""
-        started, number = anyio.Event(), _number.get()
+        number = _number.get()
+        if not self._waiting and self._has_place(principal):
+            self._take(principal, number)
+            return
+        started = anyio.Event()
         self._waiting.setdefault(principal, deque()).append((number, started))
         self._start()
         try:
@@ -127,17 +131,18 @@ class Places:
 
     def _refuse(self, principal: Principal) -> str:
         waiting = self._waiting.get(principal, ())
-        own = self._count(principal) + self._asking[principal] + len(waiting)
+        own = self._count(principal) + self._asking.get(principal, 0) + len(waiting)
+        if not own:  # a principal without a call always gets its turn
+            return ""
         if own >= self._part(self._calls, principal):
             return (_BUSY if principal is None else _YOURS).format(own)
         all_waiting = sum(map(len, self._waiting.values()))
         total = self._count_all() + self._asking.total() + all_waiting
-        # a principal without a call always gets its turn
-        return _BUSY.format(total) if total >= self._calls and own else ""
+        return _BUSY.format(total) if total >= self._calls else ""
 
     def _start(self) -> None:
         """Start the calls with a free slot, one from each principal in turn."""
-        while self._count_all() < self._most_running and (able := self._find_able()):
+        while self._waiting and (able := self._find_able()):
             principal = able[0]
             number, started = first = self._waiting[principal][0]
             started.set()
@@ -151,11 +156,11 @@ class Places:
 
     def _find_able(self) -> list[Principal]:
         """Return the principals with a waiting call and a free place, in turn."""
-        return [
-            principal
-            for principal in self._waiting
-            if self._count(principal) < self._part(self._most_running, principal)
-        ]
+        return [principal for principal in self._waiting if self._has_place(principal)]
+
+    def _has_place(self, principal: Principal) -> bool:
+        has_share = self._count(principal) < self._part(self._most_running, principal)
+        return has_share and self._count_all() < self._most_running
 
     def _drop(self, principal: Principal, call: _Waiting) -> None:
         waiting = self._waiting[principal]

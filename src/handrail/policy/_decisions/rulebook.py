@@ -196,7 +196,7 @@ class Rulebook:
     def __call__(self, call: CheckedCall) -> Decision:
         """Decide a call."""
         tool, accesses = self._tool_rules(call.spec), call.accesses
-        known = tool.remembered if len(accesses) == 1 else None
+        known = tool.find_remembered(call)
         if known is not None and not self._protected.depends_on_disk(accesses[0]):
             (access,) = accesses
             decision = (remembered := known[access.verb]).get(access.resource)
@@ -396,4 +396,5 @@ class Rulebook:
         return list(dict.fromkeys(opinions))
 
     def _drop_expired(self, rules: Candidates) -> Candidates:
-        return {rule: found for rule, found in rules.items() if rule.is_active(self._now())}
+        now = self._now() if rules else None
+        return {rule: found for rule, found in rules.items() if now and rule.is_active(now)}

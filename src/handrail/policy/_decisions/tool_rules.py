@@ -41,6 +41,7 @@ class ToolRules:
     """The rules for one tool, indexed once."""
 
     __slots__ = (
+        "_remembered",
         "_schemes",
         "by_source",
         "commands",
@@ -50,7 +51,6 @@ class ToolRules:
         "guarded",
         "lines",
         "needs_args",
-        "remembered",
         "rules",
         "shell",
         "spec",
@@ -83,16 +83,26 @@ class ToolRules:
         """Argument defaults."""
         self.denies = any(rule.decide == "deny" for rule in (*mine, *self.by_source))
         self.needs_args = any(rule.args for rule in (*mine, *self.by_source))
-        by_access = timeless and not (shell or self.needs_args or self.by_source)
-        self.remembered: tuple[dict[str, Decision], ...] | None = None
-        """Decisions by verb and resource, if they depend on nothing else."""
+        any_call = any(not rule.source.is_about_names for rule in self.by_source)
+        by_access = timeless and not (shell or self.needs_args or any_call)
+        self._remembered: tuple[dict[str, Decision], ...] | None = None
         if by_access:
-            self.remembered = ({}, {}, {}, {})
+            self._remembered = ({}, {}, {}, {})
 
     @staticmethod
     def find_ready(wanted: SourceRules, *, alone: bool) -> tuple[Rule, ...]:
         """Return the ready rules about sources: with an allow for other calls if they are alone."""
         return _read_ready(wanted, alone=alone)
+
+    def find_remembered(self, call: CheckedCall) -> tuple[dict[str, Decision], ...] | None:
+        """Return decisions by verb and resource, if a call's depends on nothing else.
+
+        With rules about sources, this holds only for calls that name nothing.
+        """
+        if len(call.accesses) != 1:
+            return None
+        is_named = self.by_source and (call.spec.effect is not Effect.READ or call.sources)
+        return None if is_named else self._remembered
 
     def is_quick(self, call: CheckedCall) -> bool:
         """Return whether a call has no command to read, and little text."""
@@ -108,18 +118,19 @@ class ToolRules:
         """
         if not self.by_source:
             return []
-        every = zip(self.by_source, self._schemes, strict=True)
-        rules = [(rule, schemes) for rule, schemes in every if usable(rule)]
         sources = call.find_sources(in_workspace=in_workspace)
         names = {one.name for one in sources}
         after: Mapping[str, str] | None = None
         opinions: list[Opinion] = []
-        for rule, schemes in rules:
-            may_match = schemes is None or not schemes.isdisjoint(names)
-            found = rule.source.find(sources, rule.touches) if may_match else []
-            nothing = rule.source.kind == "none" and not sources
-            is_met = bool(found) or nothing or (not rule.source.kind and rule.meets(call.accesses))
-            if not is_met:
+        for rule, schemes in zip(self.by_source, self._schemes, strict=True):
+            found: list[ValueSource] = []
+            if rule.source.is_about_names:
+                if schemes is None or not schemes.isdisjoint(names):
+                    found = rule.source.find(sources, rule.touches)
+                is_met = bool(found)
+            else:
+                is_met = not sources if rule.source.kind else rule.meets(call.accesses)
+            if not is_met or not usable(rule):
                 continue
             if rule.source.after and after is None:
                 after = call.after

@@ -44,9 +44,14 @@ class SourceMatch:
     def __bool__(self) -> bool:
         return bool(self.kind or self.after)
 
+    @property
+    def is_about_names(self) -> bool:
+        """Whether it matches only calls that name something."""
+        return self.kind not in ("", "none")
+
     def find(self, sources: Iterable[ValueSource], touches: Sequence[Touches]) -> list[ValueSource]:
         """Return matching sources. With touches, only those among them."""
-        if self.kind in ("", "none"):
+        if not self.is_about_names:
             return []
         kind: Any = self.kind
         found = [one for one in sources if one.is_link is self.links and one.is_at_most(kind)]

@@ -66,9 +66,13 @@ class Seals:
     def seal(self, sql: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return a statement's values, to store or to search for."""
         table = _find_table(sql)
-        sealed = {name: self._store(table, name, value) for name, value in values.items()}
-        rows = sealed.get(_ROWS)
         is_sealed = self.codec is not None and bool(table.columns)
+        changed = table.columns if is_sealed else table.long
+        sealed = dict(values)
+        for name, value in values.items():
+            if isinstance(value, str) and (name in changed or value[:1] == MARK):
+                sealed[name] = self._store(table, name, value)
+        rows = values.get(_ROWS)
         if isinstance(rows, str) and (is_sealed or json.dumps(MARK)[1:-1] in rows):
             several: list[dict[str, Any]] = json.loads(rows)
             sealed[_ROWS] = json.dumps(
