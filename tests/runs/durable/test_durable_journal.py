@@ -153,9 +153,11 @@ async def test_a_turn_that_fails_is_reported_as_it_failed(sqlite: str) -> None:
         await journal.record(fail, 0, 1)
 
 
+@pytest.mark.parametrize("by", ["mine", None])
 async def test_the_record_of_a_turn_is_written_with_its_events_and_the_first_one_counts(
-    database: str,
+    database: str, by: str | None
 ) -> None:
+    """Also of a turn whose events were all written before its end."""
     runs = DurableRuns(database, {"a": Agent(ScriptedModel("Done."))})
 
     async def give(text: str) -> str:
@@ -165,14 +167,14 @@ async def test_the_record_of_a_turn_is_written_with_its_events_and_the_first_one
         await runs.start("a", "Go.", run_id="r")
         journals: list[Any] = [runs._rows.journal("r") for _ in range(2)]  # noqa: SLF001  two workers
         recorded = []
-        for text, journal in zip(["mine", "late"], journals, strict=True):
-            journal.put_status(by=text)
+        for text, said, journal in zip(["mine", "late"], [by, "late"], journals, strict=True):
+            journal.put_status(by=said) if said else ()
             recorded.append(await journal.record(partial(give, text), 0, 1))
         steps = await runs._rows.steps_of("r", 0)  # noqa: SLF001
         kinds = [entry.content.get("by") for entry in runs.store.read("r", after=2)]
 
     assert recorded == [("mine", True), ("late", False)]
-    assert (steps, kinds) == (["mine"], ["mine", "late"])
+    assert (steps, kinds) == (["mine"], [by, "late"])
     assert verify(runs.store, "r") is None
 
 

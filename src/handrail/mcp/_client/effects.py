@@ -13,7 +13,7 @@ from itertools import islice, pairwise, product
 from typing import Any
 
 from handrail import DESTROY, READ, WRITE, Access, DefinitionError, Effect
-from handrail._support import is_list
+from handrail._support import is_list, is_object
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.servers import HttpServer, Server
 
@@ -70,9 +70,11 @@ class Effects:
 
     def find_unknown(self, definition: ListedTool) -> tuple[str, list[str]]:
         """Return the tool's pattern of ``touches``, and the arguments it names and lacks."""
-        known = definition.listed.get("inputSchema", {}).get("properties", {})
+        schema: Any = definition.listed.get("inputSchema")
+        known: Any = schema.get("properties") if is_object(schema) else None
         template = self._find_template(definition.name)
-        return template, [name for name in _HOLE.findall(template) if name not in known]
+        names = _HOLE.findall(template)
+        return template, [one for one in names if not (is_object(known) and one in known)]
 
     def _find_template(self, name: str) -> str:
         found = (text for pattern, text in self.touches.items() if fnmatchcase(name, pattern))

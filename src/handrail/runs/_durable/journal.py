@@ -186,6 +186,8 @@ class RunJournal:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._take_events(last=True)
+                if record is not None and not self._unwritten:
+                    self.put_status()  # a record needs a row, and its row a line
                 is_first = bool(await self._flush(None, record=record))
         return text, is_first
 

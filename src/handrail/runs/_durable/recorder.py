@@ -98,7 +98,7 @@ class SegmentRecorder:
         run, segment, step = *self._place, self._count - 1
         text, is_first = await self._journal.record(work, segment, step)
         found = text if is_first else await self._rows.find_step(run, segment, step)
-        return await self._add_step(text) if found is None else found
+        return text if found is None else found  # the run was removed
 
     async def _add_step(self, text: str) -> str:
         run, segment = self._place
