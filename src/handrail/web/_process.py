@@ -120,6 +120,8 @@ class ProcessChats:
         standing = FAILED
         async with anyio.create_task_group() as group, events:
             live.interrupt = events.interrupt
+            if live.is_stopped:  # before it began
+                live.interrupt()
             group.start_soon(live.record.write_events, events.call_events())
             standing = await self._show(live, events)
         return events.state, standing
@@ -297,7 +299,10 @@ class ProcessChats:
             return True
         if head.lease >= 0:
             return False
-        head = await self._conversations.renew(head)
+        try:
+            head = await self._conversations.renew(head)
+        except ConversationBusy:
+            return False  # another process continues it
         new = await ChatRecord(self._store, head).end_lost(by=CANCELLED)
         await self._conversations.settle(head, new or ())
         if live is not None:
