@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -29,6 +30,7 @@ from handrail import (
 )
 from handrail.approvals import FileLedger, defer, sign_pending, verify_pending
 from handrail.policy import Rulebook
+from mcp_client.test_sdk_servers import serving
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 ROWS: list[str] = []
@@ -251,14 +253,29 @@ def test_the_first_column_of_a_table_is_found() -> None:
     assert first_column(text) == ["one", "two"]
 
 
-async def test_the_loop_of_the_readme_runs_calls_until_there_is_an_answer() -> None:
+def defined(line: str) -> dict[str, Any]:
+    """The names of the README's program that has this line."""
     names: dict[str, Any] = {}
-    [source] = [
-        one
-        for one in re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-        if "async def loop(" in one
-    ]
+    [source] = [one for one in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if line in one]
     exec(compile(source, "README.md", "exec"), names)  # noqa: S102  our own page
+    return names
+
+
+async def test_the_connections_of_the_readme_are_made(capsys: pytest.CaptureFixture[str]) -> None:
+    names = defined("async def connect(")
+    names |= {"Rulebook": Rulebook, "defer": defer, "Executor": Executor}
+    paths = {"/pets": {"get": {"operationId": "listPets"}}}
+    about = {"openapi": "3.1.0", "info": {"title": "Pets", "version": "1"}, "paths": paths}
+    document = json.dumps({**about, "servers": [{"url": "https://pets.example"}]})
+    with serving() as (server, _):
+        await names["connect"](document, server.url)
+    offered = ast.literal_eval(capsys.readouterr().out)
+
+    assert {"list_pets", "mcp__docs__add"} <= set(offered)
+
+
+async def test_the_loop_of_the_readme_runs_calls_until_there_is_an_answer() -> None:
+    names = defined("async def loop(")
     asks = {"type": "tool_use", "id": "c1", "name": "look_up", "input": {"word": "rail"}}
     answers = [
         {"stop_reason": "tool_use", "content": [asks]},

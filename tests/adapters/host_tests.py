@@ -41,6 +41,8 @@ from conformance._setup import Word
 
 HOST = os.environ["HANDRAIL_HOST"]
 MODULE = import_module(f"on_{HOST}")
+PATIENCE = 60.0
+"""Seconds after which a host hangs: starts of threads and processes wait for a busy machine."""
 VALUES_ONLY = ("anthropic", "autogen", "crewai", "smolagents")
 """The hosts that pass nothing to a function."""
 HAS_DEPS = ("agent_framework", "fastmcp", "google_adk", "llama_index", "strands")
@@ -75,8 +77,9 @@ def observe(kind: str) -> dict[str, str]:
 
 
 def observe_host(host: Host) -> dict[str, str]:
-    anyio.run(partial(check, host, PROVOCATIONS[:1], patience=60.0))  # loads what is loaded late
-    observed = anyio.run(check, host)
+    patiently = partial(check, patience=PATIENCE)
+    anyio.run(patiently, host, PROVOCATIONS[:1])  # loads what is loaded late
+    observed = anyio.run(patiently, host)
     assert list(observed) == [one.name for one in PROVOCATIONS]
     return {name: one.word for name, one in observed.items() if one.word != "ok"}
 
@@ -99,7 +102,7 @@ def test_with_handrail_only_what_the_host_decides_itself_goes_wrong() -> None:
 @pytest.mark.skipif(not hasattr(MODULE, "switched"), reason="the page names no switch")
 def test_what_the_page_calls_a_switch_is_one() -> None:
     chosen = [one for one in PROVOCATIONS if one.name in MODULE.SWITCHED]
-    observed = anyio.run(partial(check, MODULE.switched, chosen, patience=60.0))
+    observed = anyio.run(partial(check, MODULE.switched, chosen, patience=PATIENCE))
 
     assert {name: one.word for name, one in observed.items()} == dict.fromkeys(
         MODULE.SWITCHED, "ok"

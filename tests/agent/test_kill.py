@@ -31,11 +31,15 @@ def killed(folder: Path, **order: Any) -> list[dict[str, Any]]:
     return kills
 
 
-# every pair of the three options, with four runs instead of eight
+# every pair of the three options, with four runs instead of eight; two of them outside of soak
 @pytest.mark.parametrize(
     ("stream", "after", "asks"),
-    [(False, False, False), (False, True, True), (True, False, True), (True, True, False)],
-    ids=["whole-before", "whole-after-asked", "streamed-before-asked", "streamed-after"],
+    [
+        pytest.param(False, False, False, marks=pytest.mark.soak, id="whole-before"),
+        pytest.param(False, True, True, id="whole-after-asked"),
+        pytest.param(True, False, True, id="streamed-before-asked"),
+        pytest.param(True, True, False, marks=pytest.mark.soak, id="streamed-after"),
+    ],
 )
 def test_at_each_save(tmp_path: Path, *, stream: bool, after: bool, asks: bool) -> None:
     backend = "trio" if stream else "asyncio"

@@ -6,9 +6,11 @@ pixels there, light and dark.
 
 from __future__ import annotations
 
+import atexit
 import base64
 import itertools
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -18,10 +20,9 @@ import threading
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import anyio
 from websockets.sync.client import ClientConnection, connect
@@ -147,9 +148,9 @@ class Browser:
         ]
 
 
-@contextmanager
-def browsing() -> Generator[Browser]:
-    """Start a Chromium, and end it."""
+@cache
+def _start_chromium() -> str:
+    """Start a Chromium that ends with this process, and return its address for debugging."""
     program = find_chromium()
     assert program is not None
     folder = tempfile.mkdtemp(prefix="chromium-")
@@ -159,21 +160,45 @@ def browsing() -> Generator[Browser]:
     process = subprocess.Popen(  # noqa: S603  the browser of the system
         [program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    try:
-        ports = Path(folder, "DevToolsActivePort")
-        until = time.monotonic() + _SECONDS
-        while not (ports.exists() and "\n" in ports.read_text(encoding="utf-8")):
-            assert time.monotonic() < until, "Chromium did not start"
-            time.sleep(0.05)
-        port = ports.read_text(encoding="utf-8").split("\n")[0]
-        with urlopen(f"http://127.0.0.1:{port}/json/list", timeout=_SECONDS) as found:
-            [tab] = [one for one in json.load(found) if one["type"] == "page"]
-        with connect(tab["webSocketDebuggerUrl"], max_size=None) as connection:
-            yield Browser(connection)
-    finally:
+    atexit.register(_end_chromium, os.getpid(), process, folder)
+    ports = Path(folder, "DevToolsActivePort")
+    until = time.monotonic() + _SECONDS
+    while not (ports.exists() and "\n" in ports.read_text(encoding="utf-8")):
+        assert time.monotonic() < until, "Chromium did not start"
+        time.sleep(0.05)
+    port, path = ports.read_text(encoding="utf-8").split("\n")
+    return f"ws://127.0.0.1:{port}{path}"
+
+
+def _end_chromium(owner: int, process: subprocess.Popen[bytes], folder: str) -> None:
+    if os.getpid() == owner:  # not a fork of it
         process.terminate()
         process.wait(_SECONDS)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def browsing() -> Generator[Browser]:
+    """Open a tab in a profile of its own, and close both."""
+    address = _start_chromium()
+    with connect(address, max_size=None) as connection:
+        numbers = itertools.count(1)
+
+        def call(method: str, **params: Any) -> dict[str, Any]:
+            number = next(numbers)
+            connection.send(json.dumps({"id": number, "method": method, "params": params}))
+            while (got := json.loads(connection.recv(timeout=_SECONDS))).get("id") != number:
+                pass
+            return dict(got["result"])
+
+        profile = call("Target.createBrowserContext")["browserContextId"]
+        try:
+            tab = call("Target.createTarget", url="about:blank", browserContextId=profile)
+            page = f"{address.partition('/devtools/')[0]}/devtools/page/{tab['targetId']}"
+            with connect(page, max_size=None) as own:
+                yield Browser(own)
+        finally:
+            call("Target.disposeBrowserContext", browserContextId=profile)
 
 
 @contextmanager

@@ -454,8 +454,14 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"aliases": "get"}, "the option aliases='get' must be a list"),
     ({"tags": "web"}, "the option tags='web' must be a list"),
     ({"examples": {"a": 1}}, "the option examples={'a': 1} must be a list"),
-    ({"effect": "read"}, "the option effect='read' must be of type Effect"),
-    ({"exposure": "direct"}, "the option exposure='direct' must be of type Exposure"),
+    (
+        {"effect": "read"},
+        "the option effect='read' must be of type Effect: Effect.READ, Effect.WRITE or Effect.DESTROY",
+    ),
+    (
+        {"exposure": "direct"},
+        "the option exposure='direct' must be of type Exposure: Exposure.DIRECT, Exposure.DEFERRED, Exposure.SEARCH or Exposure.HIDDEN",
+    ),
     ({"strict": "maybe"}, "the option strict='maybe' must be one of auto, on, off"),
     ({"idempotent": "yes"}, "the option idempotent='yes' must be of type bool"),
     ({"touches": "file:a"}, "the option touches='file:a' must be of type Callable"),

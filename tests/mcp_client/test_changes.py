@@ -191,6 +191,30 @@ async def test_a_name_that_comes_twice_counts_once() -> None:
     assert len(stage.source.definitions) == len(TOOLS)
 
 
+async def test_a_pattern_that_does_not_fit_a_tool_is_a_problem_when_it_connects(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    effects = Effects(touches={"echo": "file:{path}", "*": "mcp:raw"})
+    async with connected(raw(), offer=Offer(effects=effects)) as stage:
+        problems = stage.source.problems
+
+    told = "the tool 'echo' cannot run: 'file:{path}' in touches names path, which it does not take"
+    assert (problems, caplog.messages) == ((told,), [f"the MCP server 'raw': {told}"])
+
+
+async def test_a_pattern_fits_no_schema_without_arguments() -> None:
+    effects = Effects(touches={"fresh": "file:{path}"})
+    async with connected(raw(), offer=Offer(effects=effects)) as stage:
+        schema = {"type": "object", "properties": None}
+        await stage.call("grow", text=changed("fresh", inputSchema=schema))
+        await stage.generation(2)
+        problems = stage.source.problems
+        echoed = await stage.call("echo", text="x")
+
+    told = "the tool 'fresh' cannot run: 'file:{path}' in touches names path"
+    assert (problems, echoed.text) == ((f"{told}, which it does not take",), "x")
+
+
 async def test_only_the_tools_that_are_wanted_are_offered() -> None:
     offer = Offer(only=("e*", "get_it"), without=("env",), timeout=5, defer_over=10)
     async with connected(raw(), offer=offer) as stage:

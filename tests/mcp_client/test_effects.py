@@ -59,7 +59,9 @@ def test_a_call_touches_its_server_unless_the_configuration_says_what() -> None:
     named = SAID.find_touches("s", definition("get_x"))
 
     assert usual(a=1) == Access(READ, "mcp:s")
-    assert named(a="p", b=7) == Access(READ, "x:p/7")
+    assert named(a="p", b=7) == (Access(READ, "x:p/7"),)
+    assert named(a="p", b=["q", "r"]) == (Access(READ, "x:p/q"), Access(READ, "x:p/r"))
+    assert named(a="p", b=["q"] * 1_001) == named(a=[], b="q") == (Access(READ, "*"),)
     with pytest.raises(DefinitionError, match="needs the argument 'b' as text"):
         named(a="p", b=True)
 

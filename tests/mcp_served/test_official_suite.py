@@ -17,12 +17,9 @@ import pytest
 
 BIN = Path(sys.prefix, "node_modules", ".bin")
 FIXTURES = Path(__file__).parent / "fixtures.py"
-EXPECTED = {
-    "logging-set-level",  # deprecated in the protocol of 2026-07-28
-    "tools-call-with-logging",
-    "tools-call-sampling",
-}
-"""What the server does not have. docs/guides/serve-tools.md says so."""
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "serve-tools.md"
+EXPECTED = {"logging-set-level", "tools-call-with-logging", "tools-call-sampling"}
+"""What the server does not have: the protocol of 2026-07-28 has deprecated logging and sampling."""
 
 pytestmark = pytest.mark.skipif(
     not (BIN / "conformance").exists(), reason="needs the suite: `make setup`"
@@ -73,6 +70,15 @@ def test_every_scenario_passes_but_those_that_the_pages_name(tmp_path: Path) -> 
 
     assert len(found) >= 30
     assert {name for name, passes in found.items() if not passes} == EXPECTED
+
+
+def test_the_page_names_the_scenarios_that_fail() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    [sentence] = re.findall(
+        r"official conformance suite, (.*?) need them, and fail", page, re.DOTALL
+    )
+
+    assert set(re.findall(r"`([a-z-]+)`", sentence)) == EXPECTED
 
 
 def test_the_suite_fails_for_a_server_without_the_fixtures(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ from mcp_served.test_server_http import running
 Reader = Callable[[str], Awaitable[Any]]
 """Reads from an address; it may fail, but not take much memory."""
 
-UNPACKED = 320 << 20
+UNPACKED = 160 << 20
 """Bytes of each body, but for those that no package here unpacks."""
 
 

@@ -136,5 +136,15 @@ async def test_the_last_write_waits_for_the_one_under_way(tmp_path: Path) -> Non
     assert events == ["requested", "decided", "finished"] * 2
 
 
+async def test_what_comes_just_before_the_end_is_written(tmp_path: Path) -> None:
+    record = RunRecord(open_runs(tmp_path / "journal.db"), "served")
+    audit = CallAudit(record)
+    async with Executor(Toolset(look), hooks=[audit.hook]) as executor, audit.writing():
+        await anyio.wait_all_tasks_blocked()  # it waits for the first fact
+        await executor.run(Call("lock", {}))  # never waits: it ends in the same step as the block
+
+    assert [line["event"] for line in record.lines()] == ["requested", "finished"]
+
+
 def written(journal: RunStore) -> list[str]:
     return [line["text"][:1] for line in RunRecord(journal, "served").lines() if "text" in line]

@@ -255,7 +255,7 @@ def test_observations_are_saved_and_shown() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
     [
-        ([], 0, "| a tool raises | ok |"),
+        pytest.param([], 0, "| a tool raises | ok |", marks=pytest.mark.soak),
         (["--json"], 0, '  "a tool raises": {'),
         (["silent=test_conformance:silent"], 1, "| a tool raises | **no result** |"),
     ],

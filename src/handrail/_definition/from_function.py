@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from functools import partial
 from types import NoneType
 from typing import Any, Never, NoReturn, TypeAlias, get_args, get_origin
@@ -36,6 +37,7 @@ from handrail._schema.validator import (
 from handrail._values.content import File, Image, Text
 from handrail._values.effect import Effect, Exposure
 from handrail._values.errors import DefinitionError
+from handrail._values.names import join_or
 from handrail._values.result import Failure, Result
 from handrail._values.spec import Retry, Schema, Spec, Strict
 from handrail._values.strict_json import clip
@@ -92,10 +94,13 @@ def _name(function: Callable[..., Any]) -> str:
     return name
 
 
-def _instance_of(*kinds: type) -> Callable[[Any], Any]:
+def _instance_of(*kinds: type, choices: Iterable[Enum] = ()) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if not isinstance(value, kinds) or (type(value) is bool and bool not in kinds):
-            raise TypeError(f"must be of type {' or '.join(kind.__name__ for kind in kinds)}")
+            names = " or ".join(kind.__name__ for kind in kinds)
+            members = [f"{one.__class__.__name__}.{one.name}" for one in choices]
+            listed = f": {join_or(members)}" if members else ""
+            raise TypeError(f"must be of type {names}{listed}")
         return value
 
     return check
@@ -121,9 +126,9 @@ _BESIDE = ("touches", "preview", "headline", "verify")
 _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "name": _instance_of(str),
     "description": _instance_of(str),
-    "effect": _instance_of(Effect),
+    "effect": _instance_of(Effect, choices=Effect),
     "replays": _instance_of(bool),
-    "exposure": _instance_of(Exposure),
+    "exposure": _instance_of(Exposure, choices=Exposure),
     "aliases": _many(tuple),
     "instead_of": _instance_of(Mapping),
     "synonyms": _instance_of(Mapping),

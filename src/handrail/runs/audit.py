@@ -72,8 +72,7 @@ class CallAudit:
                 finally:
                     group.cancel_scope.cancel()
         finally:  # a write under way has ended here, so the rest comes after it
-            with anyio.CancelScope(shield=True):
-                await self._flush()
+            await self._flush()
             self._threads.close()
 
     def _before(self, call: CheckedCall) -> CheckedCall | Result:
@@ -110,7 +109,8 @@ class CallAudit:
         facts, self._facts = self._facts, []
         self._unwritten = len(facts)
         try:
-            await self._threads.run(self._store, facts)
+            with anyio.CancelScope(shield=True):  # no one else has these facts
+                await self._threads.run(self._store, facts)
             self.problem = ""
         except JournalError as error:
             self.problem = str(error)

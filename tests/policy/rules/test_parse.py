@@ -483,7 +483,7 @@ def test_toml_that_the_reader_chokes_on_is_refused_like_any_other(text: str) -> 
         ("decide = 'deny'\nargs = 5", "args must be a table, got 5"),
         (
             "decide = 'deny'\nargs = { a = { over = 1 } }",
-            "args.a: invalid condition over = 1; write a value, or a table with glob, like, regex, in, min, max, above or below",
+            "args.a: invalid condition over = 1; did you mean above? Write a value, or a table with glob, like, regex, in, min, max, above or below",
         ),
         (
             "decide = 'deny'\nargs = { a = { min = '1' } }",

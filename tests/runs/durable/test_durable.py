@@ -436,6 +436,7 @@ async def test_a_run_is_queued_until_a_worker_takes_it(database: str) -> None:
             raise failures.pop()
         return Reply((Text("done"),))
 
+    queued, running = {("queued", "")}, {("running", "")}
     seen: list[set[tuple[str, str]]] = []
     async with DurableRuns(database, {"a": Agent(model)}, poll=0.05) as runs:
         await runs.start("a", "Go.", run_id="r")
@@ -444,7 +445,9 @@ async def test_a_run_is_queued_until_a_worker_takes_it(database: str) -> None:
             begun, go = anyio.Event(), anyio.Event()
             async with runs.work(interval=60):
                 await begun.wait()
-                seen.append(await standing_of(runs, database))
+                while (found := await standing_of(runs, database)) != running:  # noqa: ASYNC110
+                    await anyio.sleep(0.02)  # until its worker writes it
+                seen.append(found)
                 go.set()
                 await runs.wait("r")
             seen.append(await standing_of(runs, database))
@@ -454,7 +457,6 @@ async def test_a_run_is_queued_until_a_worker_takes_it(database: str) -> None:
         await runs.cancel("other")
         other = await runs.get("other")
 
-    queued, running = {("queued", "")}, {("running", "")}
     assert seen == [queued, running, {("failed", "error")}, queued, running, {("done", "answer")}]
     assert (other.status, other.reason) == ("cancelled", "")
 
@@ -467,6 +469,7 @@ async def test_a_worker_that_takes_a_run_too_late_does_not_change_its_end(
         late, noted = runs._rows.journal("r"), runs.store.head("r")  # noqa: SLF001
         await runs.cancel("r")
         await late.open(0, 0, 0, take_row("r"))
+        await late.flush()
         run, head = await runs.get("r"), runs.store.head("r")
 
     assert noted is not None

@@ -92,6 +92,7 @@ async def test_a_worker_that_comes_late_writes_no_other_end(sqlite: str, *, canc
     before = list(runs.store.read("r"))
     await late.seal(0, FAILED, head_row, why="late")
     await later.open(0, 0, 0, take_row("r"))
+    await later.flush()
     await later.seal(0, FAILED, head_row, why="later")
 
     head = runs.store.head("r")
@@ -152,9 +153,11 @@ async def test_a_turn_that_fails_is_reported_as_it_failed(sqlite: str) -> None:
         await journal.record(fail, 0, 1)
 
 
+@pytest.mark.parametrize("by", ["mine", None])
 async def test_the_record_of_a_turn_is_written_with_its_events_and_the_first_one_counts(
-    database: str,
+    database: str, by: str | None
 ) -> None:
+    """Also of a turn whose events were all written before its end."""
     runs = DurableRuns(database, {"a": Agent(ScriptedModel("Done."))})
 
     async def give(text: str) -> str:
@@ -164,15 +167,32 @@ async def test_the_record_of_a_turn_is_written_with_its_events_and_the_first_one
         await runs.start("a", "Go.", run_id="r")
         journals: list[Any] = [runs._rows.journal("r") for _ in range(2)]  # noqa: SLF001  two workers
         recorded = []
-        for text, journal in zip(["mine", "late"], journals, strict=True):
-            journal.put_status(by=text)
+        for text, said, journal in zip(["mine", "late"], [by, "late"], journals, strict=True):
+            journal.put_status(by=said) if said else ()
             recorded.append(await journal.record(partial(give, text), 0, 1))
         steps = await runs._rows.steps_of("r", 0)  # noqa: SLF001
         kinds = [entry.content.get("by") for entry in runs.store.read("r", after=2)]
 
     assert recorded == [("mine", True), ("late", False)]
-    assert (steps, kinds) == (["mine"], ["mine", "late"])
+    assert (steps, kinds) == (["mine"], [by, "late"])
     assert verify(runs.store, "r") is None
+
+
+async def test_the_first_request_of_a_run_waits_for_no_write(database: str) -> None:
+    before: list[int] = []
+
+    async def model(_request: Request) -> Reply:
+        before.append(len(written))
+        return Reply((Text("Done."),))
+
+    runs = DurableRuns(database, {"a": Agent(model)}, poll=0.05)
+    with counting("INSERT INTO handrail_journal") as written:
+        async with runs.work(interval=0.1, drain_seconds=5):
+            await runs.wait(await runs.start("a", "Go.", run_id="r"))
+
+    said = [entry.content.get("status") for entry in runs.store.read("r")]
+    assert (before, len(written)) == ([1], 2)
+    assert [one for one in said if one] == ["queued", "running", "done"]
 
 
 async def test_the_last_reply_is_recorded_with_the_end_of_its_run(database: str) -> None:

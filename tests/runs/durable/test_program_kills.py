@@ -16,7 +16,7 @@ from runs.durable.shop import Ledger
 from runs.durable.test_chaos import kill_often
 from runs.durable.workers import Forks
 
-KILLS = 30
+KILLS = 15
 SOAK_KILLS = 300
 NAMED: list[list[str | float]] = [
     ["turn.begun:1", "call.recorded:1", "call.begun:1", "call.intended:1", "call.ran:1"],

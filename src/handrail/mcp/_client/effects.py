@@ -9,14 +9,17 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from importlib.resources import files
-from itertools import pairwise
+from itertools import islice, pairwise, product
 from typing import Any
 
 from handrail import DESTROY, READ, WRITE, Access, DefinitionError, Effect
+from handrail._support import is_list, is_object
 from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.servers import HttpServer, Server
 
 _HOLE = re.compile(r"\{([^{}]*)\}")
+_MAX_RESOURCES = 1_000
+"""Resources of one call. With more, it touches everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,9 @@ class Effects:
     idempotent: tuple[str, ...] = ()
     """Tools whose repeated call has no further effect."""
     touches: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Resources by pattern, as in ``{"*_file": "file:{path}"}``. Default: ``mcp:SERVER``."""
+    """Resources by pattern, as in ``{"*_file": "file:{path}"}``. Default: ``mcp:SERVER``.
+
+    If an argument is a list, the call touches one for each item."""
 
     def __or__(self, other: Effects) -> Effects:
         """Combine both. For a tool with ``touches`` in both, the first is used."""
@@ -63,37 +68,58 @@ class Effects:
         denied = definition.annotations.get("idempotentHint") is False
         return _matches(self.idempotent, definition.name) and not denied
 
-    def find_touches(self, server: str, definition: ListedTool) -> Callable[..., Access]:
+    def find_unknown(self, definition: ListedTool) -> tuple[str, list[str]]:
+        """Return the tool's pattern of ``touches``, and the arguments it names and lacks."""
+        schema: Any = definition.listed.get("inputSchema")
+        known: Any = schema.get("properties") if is_object(schema) else None
+        template = self._find_template(definition.name)
+        names = _HOLE.findall(template)
+        return template, [one for one in names if not (is_object(known) and one in known)]
+
+    def _find_template(self, name: str) -> str:
+        found = (text for pattern, text in self.touches.items() if fnmatchcase(name, pattern))
+        return next(found, "")
+
+    def find_touches(
+        self, server: str, definition: ListedTool
+    ) -> Callable[..., Access | tuple[Access, ...]]:
         """Return a function declaring what a call will touch."""
-        effect = self.find_effect(definition)
-        name = definition.name
-        template = next(
-            (text for pattern, text in self.touches.items() if fnmatchcase(name, pattern)), ""
-        )
+        effect, template = self.find_effect(definition), self._find_template(definition.name)
         if not template:
             whole = Access(effect, f"mcp:{server}")  # a call may depend on any other of its server
             return partial(_ignore_args, whole)
-        return partial(_fill_access, effect, template)
+        return partial(_fill_accesses, effect, template)
 
 
 def _ignore_args(access: Access, /, **_: Any) -> Access:
     return access
 
 
-def _fill_access(effect: Effect, template: str, /, **args: Any) -> Access:
-    return Access(effect, fill(template, args))
+def _fill_accesses(effect: Effect, template: str, /, **args: Any) -> tuple[Access, ...]:
+    found = list(islice(fill(template, args), _MAX_RESOURCES + 1))
+    unclear = not found or len(found) > _MAX_RESOURCES  # an empty list may mean everything
+    return tuple(Access(effect, one) for one in (["*"] if unclear else found))
 
 
-def fill(template: str, args: Mapping[str, Any]) -> str:
-    """Fill call arguments into a resource. Raises DefinitionError if one is missing."""
+def fill(template: str, args: Mapping[str, Any]) -> Iterator[str]:
+    """Fill call arguments into a resource: one for each item of a list.
 
-    def value(hole: re.Match[str]) -> str:
-        given = args.get(hole[1])
-        if not isinstance(given, str | int) or isinstance(given, bool):
-            raise DefinitionError(f"touches {template!r} needs the argument {hole[1]!r} as text.")
-        return str(given)
+    Raises DefinitionError if one is missing.
+    """
+    names = list(dict.fromkeys(_HOLE.findall(template)))
+    for values in product(*(_list_values(template, name, args.get(name)) for name in names)):
+        yield _HOLE.sub(partial(_pick, dict(zip(names, values, strict=True))), template)
 
-    return _HOLE.sub(value, template)
+
+def _pick(values: Mapping[str, str], hole: re.Match[str]) -> str:
+    return values[hole[1]]
+
+
+def _list_values(template: str, name: str, given: Any) -> list[str]:
+    values = given if is_list(given) else [given]
+    if any(isinstance(one, bool) or not isinstance(one, str | int) for one in values):
+        raise DefinitionError(f"touches {template!r} needs the argument {name!r} as text.")
+    return [str(one) for one in values]
 
 
 def _matches(patterns: Iterable[str], name: str) -> bool:

@@ -240,7 +240,14 @@ class McpSource:
                 problems.append(f"the tool {name[:80]!r} is left out: {why}")
             elif self.offer.includes(name):
                 seen.add(name)
+                template, unknown = self.offer.effects.find_unknown(definition)
+                if unknown:
+                    why = f"{template!r} in touches names {', '.join(unknown)}"
+                    problems.append(f"the tool {name!r} cannot run: {why}, which it does not take")
                 yield definition
+        for problem in problems:
+            if problem not in self.problems:
+                log.warning("the MCP server %r: %s", self.name, problem)
         self.problems = tuple(problems)
 
     # -- the tools -------------------------------------------------------------------------------

@@ -13,6 +13,13 @@ from handrail.policy._rules.rule import Condition
 from handrail.policy._rules.toml_text import format_value
 
 _MAX_SHOWN_CHARS = 60
+_MEANT = {
+    **dict.fromkeys(("at_least", "ge", "gte", "from"), "min"),
+    **dict.fromkeys(("at_most", "le", "lte", "up_to"), "max"),
+    **dict.fromkeys(("over", "gt", "more_than"), "above"),
+    **dict.fromkeys(("under", "lt", "less_than"), "below"),
+}
+"""What people write for a bound."""
 
 
 def read_conditions(table: object) -> dict[str, Condition]:
@@ -51,9 +58,10 @@ def _read_test(name: str, kind: str, bound: Any) -> Condition:
         return lambda value: _is_number(value) and compare(value, bound)
     if kind == "in" and is_list(bound):
         return lambda value: any(_is_same(value, choice) for choice in bound)
+    meant = f"did you mean {_MEANT[kind]}? Write" if kind in _MEANT else "write"
     raise InvalidRule(
-        f"args.{name}: invalid condition {kind} = {format_value(bound)}; write a value, or a table "
-        "with glob, like, regex, in, min, max, above or below"
+        f"args.{name}: invalid condition {kind} = {format_value(bound)}; {meant} a value, or a "
+        "table with glob, like, regex, in, min, max, above or below"
     )
 
 

@@ -6,7 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 
@@ -40,6 +41,17 @@ MakeRow: TypeAlias = Callable[[RunHead], Step]
 _MakeRows: TypeAlias = Callable[[RunHead], Sequence[Step]]
 
 
+class _Taken(NamedTuple):
+    """A worker took a run: this row and this line say so."""
+
+    segment: int
+    row: Step
+    line: tuple[JournalLine, LineFields]
+
+    def is_news(self, before: RunHead) -> bool:
+        return before.status != "running" and not _is_over(before, self.segment)
+
+
 class RunJournal:
     """Appends to one run's journal."""
 
@@ -58,6 +70,7 @@ class RunJournal:
         """How many steps former attempts at the segment have recorded."""
         self.step = ""
         """The segment and the number of the step with the last reply."""
+        self._taken: _Taken | None = None
         self.held: StepRecord | None = None
         """A reply without calls, to record with the end of the segment."""
         self.queued = QueuedLines()
@@ -68,8 +81,7 @@ class RunJournal:
 
     def put_status(self, standing: Standing | None = None, /, **fields: Any) -> None:
         """Add a line changing the summary."""
-        new = {} if standing is None else standing._asdict()
-        self.put({"event": STATUS, "at": time.time(), **new, **fields})
+        self.put(_status_line(standing, **fields))
 
     async def begin(
         self, row: Step, state: StepRecord, messages: Iterable[Message], **about: Any
@@ -126,15 +138,20 @@ class RunJournal:
     async def open(self, turns: int, calls: int, segment: int, taken: Step) -> bool:
         """Begin to record a segment, whose state has this many turns and calls.
 
-        The row ``taken`` is written if the run was queued, or waited. Returns False if the run is
-        cancelled.
+        If the run was queued, or waited, it says so with its first lines, and changes the row
+        ``taken``: no request waits for a commit. Returns False if the run is cancelled.
         """
         self._turns, self._calls = turns, calls
         head = self._head or await self._read_head()
         if head.status not in {"running", "cancelled"}:
-            self.put_status(RUNNING, why="", ended=None)
-            await self._flush(segment, lambda _: [taken])
-        return (self._head or head).status != "cancelled"
+            said = _status_line(RUNNING, why="", ended=None)
+            self._taken = _Taken(segment, taken, (as_line(said), said))
+        return head.status != "cancelled"
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the segment's first line is written."""
+        return self._taken is None
 
     def on_event(self, event: RunEvent) -> None:
         """Add a reply, unless a former attempt at this segment has recorded it."""
@@ -162,24 +179,31 @@ class RunJournal:
         The row with the last events records the work's outcome. Returns it, and whether its record
         is known to be the first one.
         """
-        failed: list[Exception] = []
-        text, record, is_first = "", None, False
+        record, is_first = None, False
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._flush_often)
-                try:
-                    text = await work()
-                    record = StepRecord(segment, step, text)
-                except Exception as error:  # noqa: BLE001  raised below, outside of the group
-                    failed.append(error)
-                group.cancel_scope.cancel()
+            text = await self.follow(work)
+            record = StepRecord(segment, step, text)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._take_events(last=True)
+                if record is not None and not self._unwritten:
+                    self.put_status()  # a record needs a row, and its row a line
                 is_first = bool(await self._flush(None, record=record))
+        return text, is_first
+
+    async def follow(self, work: Callable[[], Awaitable[str]]) -> str:
+        """Do some work, and often write the lines so far."""
+        failed, text = list[Exception](), ""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._flush_often)
+            try:
+                text = await work()
+            except Exception as error:  # noqa: BLE001  raised below, outside of the group
+                failed.append(error)
+            group.cancel_scope.cancel()
         if failed:
             raise failed[0]
-        return text, is_first
+        return text
 
     async def _flush_often(self) -> None:
         while True:
@@ -247,13 +271,23 @@ class RunJournal:
         statement changed, as far as that is known; nothing if the step had a record.
         """
         lines, known, kept = list(self._unwritten), list[int](), record
-        while lines:
+        while lines or self._taken:
             before = self._head or await self._read_head()
             is_removed = not before.entries
             if is_removed or (segment is not None and _is_over(before, segment)):
                 break
+            taken = [one for one in [self._taken] if one is not None and one.is_news(before)]
+            rows = [one.row for one in taken if segment is None]  # its end changes the same row
+            several = [*[one.line for one in taken], *lines]
+            if not several:
+                break
             head, changed = await self._insert(
-                before, lines, time.time(), make_rows, guards=guards, record=kept
+                before,
+                several,
+                time.time(),
+                partial(_join, rows, make_rows),
+                guards=guards,
+                record=kept,
             )
             now = head if changed else await self._read_head()
             if now.digest == head.digest:
@@ -264,6 +298,7 @@ class RunJournal:
                 if guards:
                     raise DatabaseError(OVERTAKEN.format(self._run))
                 kept = None
+        self._taken = None
         del self._unwritten[: len(lines)]
         return known
 
@@ -299,6 +334,15 @@ class RunJournal:
         if changed:
             self._writes.written()
         return head, changed
+
+
+def _status_line(standing: Standing | None = None, /, **fields: Any) -> LineFields:
+    new = {} if standing is None else standing._asdict()
+    return {"event": STATUS, "at": time.time(), **new, **fields}
+
+
+def _join(rows: Sequence[Step], make_rows: _MakeRows, head: RunHead) -> Sequence[Step]:
+    return [*rows, *make_rows(head)]
 
 
 def _is_open(turn: Turn[Any]) -> bool:

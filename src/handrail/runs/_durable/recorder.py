@@ -98,7 +98,7 @@ class SegmentRecorder:
         run, segment, step = *self._place, self._count - 1
         text, is_first = await self._journal.record(work, segment, step)
         found = text if is_first else await self._rows.find_step(run, segment, step)
-        return await self._add_step(text) if found is None else found
+        return text if found is None else found  # the run was removed
 
     async def _add_step(self, text: str) -> str:
         run, segment = self._place
@@ -128,7 +128,10 @@ class SegmentRecorder:
     async def _record_reply(self, work: Callable[[], Awaitable[str]]) -> str:
         """Ask the model, and record its reply; with the segment's end, if it has no calls."""
         self._is_past_crash = True
-        text = _CUT if self._left <= 0 or self._is_draining() else await work()
+        if self._left <= 0 or self._is_draining():
+            text = _CUT
+        else:
+            text = await (work() if self._journal.is_begun else self._journal.follow(work))
         if not _is_answer(text):
             return await self._add_step(text)
         self._journal.held = StepRecord(self._place[1], self._count - 1, text)
