@@ -6,18 +6,17 @@ import base64
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
-import anyio
+from handrail._support.loop import Expired, complete
 
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 MAX_FIELDS = 500
 _FORM = "application/x-www-form-urlencoded"
 
 
-async def read_body(
-    receive: Callable[[], Awaitable[MutableMapping[str, Any]]], *, most: int, seconds: float
-) -> bytes | HTTPStatus:
+async def read_body(receive: Receive, *, most: int, seconds: float) -> bytes | HTTPStatus:
     """Return a request's body, or the status to reject it with.
 
     Args:
@@ -25,23 +24,33 @@ async def read_body(
         most: How many bytes it may have.
         seconds: How long it may take.
     """
+    try:
+        body: bytes | HTTPStatus = await complete(_read_all(receive, most), seconds, _ignore)
+    except Expired:
+        return HTTPStatus.REQUEST_TIMEOUT
+    return body
+
+
+async def _read_all(receive: Receive, most: int) -> bytes | HTTPStatus:
     body = bytearray()
-    with anyio.move_on_after(seconds):
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":  # broken off: the rest may change its meaning
-                return HTTPStatus.BAD_REQUEST
-            body += message.get("body", b"")
-            if len(body) > most:
-                return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            if not message.get("more_body"):
-                return bytes(body)
-    return HTTPStatus.REQUEST_TIMEOUT
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":  # broken off: the rest may change its meaning
+            return HTTPStatus.BAD_REQUEST
+        body += message.get("body", b"")
+        if len(body) > most:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+def _ignore(_: object) -> None:
+    pass
 
 
 async def read_form(
     kind: str,
-    receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+    receive: Receive,
     *,
     most: int,
     seconds: float,

@@ -279,27 +279,23 @@ class McpSource:
         return await self._run(request)
 
     async def _run(self, request: Outgoing) -> Result:
-        """Send a call, which is counted until it ends."""
+        """Send a call, which is counted until it ends: as its person, if each has a credential."""
         self._running += 1
         try:
-            return await self._send(request)
+            is_personal = isinstance(self.server, HttpServer) and bool(self.server.personal)
+            connection = self._connection
+            if not is_personal and connection is None:
+                connection = await self._connect_for(request.context)
+            if request.kind == "call" and self._is_stale(request.name):
+                return self._refuse_stale(request.name)
+            if is_personal or connection is None:
+                return await self._find_people(request).run(request)
+            return await connection.run(request)
         finally:
             self._running -= 1
             if not self._running and self._idle is not None:
                 self._idle.set()
                 self._idle = None
-
-    async def _send(self, request: Outgoing) -> Result:
-        """Send a call: with its person's credential, if each has one."""
-        is_personal = isinstance(self.server, HttpServer) and bool(self.server.personal)
-        connection = self._connection
-        if not is_personal and connection is None:
-            connection = await self._connect_for(request.context)
-        if request.kind == "call" and self._is_stale(request.name):
-            return self._refuse_stale(request.name)
-        if is_personal or connection is None:
-            return await self._find_people(request).run(request)
-        return await connection.run(request)
 
     def _find_people(self, request: Outgoing) -> PersonalConnections:
         if self._people is None:
