@@ -358,4 +358,6 @@ def _grows(used: Used, attack: tuple[str, str, str], most: int) -> bool:
         limit = max(_TIMES * quarter, MAX_SECONDS)
         if quarter < _LIMIT and seconds(used, attack, most, limit) <= limit:
             return False
+        if quarter >= _LIMIT:
+            break
     return True

@@ -52,7 +52,7 @@ async def _observe(host: Host, provocation: Provocation, patience: float) -> Obs
     )
     talks = [Conversation(provocation.reply, setup.withdraw) for _ in provocation.callers]
     try:
-        with anyio.fail_after(patience):
+        with anyio.fail_after(min(patience, provocation.patience)):
             await _run_all(host(setup), provocation, setup, talks)
     except TimeoutError:
         return Observation("hangs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, TypeAlias
 
 from conformance._setup import Conversation, Feature, Read, Replies, Setup, Word
@@ -43,6 +44,8 @@ class Provocation:
     needs: frozenset[Feature] = frozenset()
     tool_timeout: float = 10.0
     """Seconds a tool may run. Only a tool that hangs takes them all."""
+    patience: float = inf
+    """Seconds after which the host hangs, if this is less than those of the check."""
 
     def reply(self, read: Sequence[Read]) -> Sequence[Call]:
         """Return the next reply's calls."""
@@ -274,6 +277,7 @@ PROVOCATIONS = (
         tries="A tool never returns.",
         calls=(_call("wait_forever"),),
         tool_timeout=1.0,
+        patience=15.0,  # some hosts give up later, and their tool runs on
         judge=_judge_hang,
     ),
     Provocation(

@@ -27,7 +27,7 @@ SECRET = "/srv/secret/customers.db"  # noqa: S105 a path no model should read
 NEEDLE = "The invoice number is 4711."
 """A line in the middle of a long result."""
 LONG_CHARS = 1_000_000
-OVERLAP_SECONDS = 0.05
+OVERLAP_SECONDS = 0.25
 """How long a writer waits for another one with a chance to overtake it."""
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010804000000b51c0c02"
