@@ -14,7 +14,10 @@ from handrail import FailureKind, Image
 from handrail.mcp import StdioServer, find_known
 from mcp_client.stage import connected
 
-pytestmark = [pytest.mark.anyio, pytest.mark.soak]
+INSTALL_SECONDS = 900
+"""The first run installs packages."""
+
+pytestmark = [pytest.mark.anyio, pytest.mark.soak, pytest.mark.timeout(INSTALL_SECONDS)]
 HOME = Path(os.environ.get("HANDRAIL_HOSTS", Path.home() / ".cache" / "handrail" / "hosts"))
 PACKAGES = [
     f"@modelcontextprotocol/server-{name}" for name in ("everything", "filesystem", "memory")

@@ -14,7 +14,10 @@ import pytest
 
 from mcp_served.served import Notes, executor, over_http
 
-pytestmark = [pytest.mark.anyio, pytest.mark.soak]
+INSTALL_SECONDS = 900
+"""The first run installs packages."""
+
+pytestmark = [pytest.mark.anyio, pytest.mark.soak, pytest.mark.timeout(INSTALL_SECONDS)]
 HOME = Path(os.environ.get("HANDRAIL_HOSTS", Path.home() / ".cache" / "handrail" / "hosts"))
 NEEDED = {
     "fastmcp": ["fastmcp>=4.1,<5"],

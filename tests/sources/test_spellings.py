@@ -113,6 +113,22 @@ NAMED = [
     ("邀请李娜参加会议", "李娜", "user"),
     ("在销售频道发布", "销售", "channel"),
     ("预订北京饭店的房间", "北京饭店", "hotel"),
+    ("Merge tickets 12 + 13", "13", "ticket"),
+    ("Close ticket 12 or 13", "13", "ticket"),
+    ("Chiudi i ticket 12 e 13", "13", "ticket"),
+    ("Lösch die Tickets 12, 13 oder 14", "14", "ticket"),
+    ("close tickets 12, 13, & 14", "14", "ticket"),
+    ("delete ./old.txt", "old.txt", "file"),
+    ("delete `./my notes/old.txt`", "my notes/old.txt", "file"),
+    ("Deploy v2.5.0.", "2.5.0", "version"),
+    ("Deploy 2.5.0-rc1", "v2.5.0-rc1", "version"),
+    ("Lies de.wiki.example/wiki/München", "https://de.wiki.example/wiki/M%C3%BCnchen", "url"),
+    (
+        "Lies https://de.wiki.example/wiki/M%C3%BCnchen",
+        "https://de.wiki.example/wiki/München",
+        "url",
+    ),
+    ("https://ja.wiki.example/wiki/東京", "https://ja.wiki.example/wiki/%E6%9D%B1%E4%BA%AC", "url"),
 ]
 """What the user wrote, the value in the call, and its scheme."""
 NOT_NAMED = [
@@ -162,6 +178,20 @@ NOT_NAMED = [
     ("박지민수를 초대", "박지민", "user"),
     ("北京饭店集团", "北京饭店", "hotel"),
     ("大王小明", "王小明", "user"),
+    ("Merge tickets 12 + 13.5", "13", "ticket"),
+    ("Mail an anna-bauer@x.com", "anna\u2013bauer@x.com", "email"),
+    ("Invite Jean\u2013Paul", "Jean\u2014Paul", "user"),
+    ("Close ticket 12 orders 13", "13", "ticket"),
+    ("delete ../old.txt", "old.txt", "file"),
+    ("delete a./old.txt", "old.txt", "file"),
+    ("Deploy v2.5.01", "2.5.0", "version"),
+    ("Deploy v12.5.0", "2.5.0", "version"),
+    ("Deploy rev2.5.0", "2.5.0", "version"),
+    ("Open https://x.com/a", "https://x.com/%EF%BD%81", "url"),
+    ("Open https://x.com/a", "https://x.com/a%E2%80%8B", "url"),
+    ("Open https://x.com/a/b", "https://x.com/a%2Fb", "url"),
+    ("Open https://x.com/a b", "https://x.com/a%C2%85b", "url"),
+    ("Open https://x.com/ü", "https://x.com/%FC", "url"),
 ]
 """A longer value, another one, or one that only looks the same."""
 
@@ -194,6 +224,11 @@ OWN_NAMES = [
     ("Share it with Anna Bauer.", "Dr. Anna Bauer", "person"),
     ("Share it with Anna.", "Anna Bauer", "own"),
     ("Share it with Anna Bauerfeind.", "Bauer, Anna", "own"),
+    ("Delete Jour fixe - Vertrieb", "Jour fixe \u2013 Vertrieb", "person"),
+    ("Delete Jour fixe \u2014 Vertrieb", "Jour fixe - Vertrieb", "person"),
+    ("Delete Anna's review", "Anna\u2019s review", "person"),
+    ("Delete Anna\u2019s review", "Anna's review", "person"),
+    ("Delete Jour fixe - Vertriebsleitung", "Jour fixe \u2013 Vertrieb", "own"),
 ]
 """What the user wrote, the name in an own row, and who named the row's id."""
 

@@ -20,7 +20,8 @@ _HOSTS = frozenset(("net", "host"))
 """Schemes for hosts."""
 _PARTS = re.compile(r"[\s/?&=:@,;#]+")
 _IS_ADDRESS, _CODE = re.compile(r"[/?=]"), re.compile(r"\d{4}")
-_LISTED = r"(?:#? ?\d{1,9}(?:, (?:and )?| and | und | et | y | & )){0,20}"
+_JOINED = r"and|or|und|oder|et|ou|y|o|e|i|&|\+"
+_LISTED = rf"(?:#? ?\d{{1,9}}(?:, (?:(?:{_JOINED}) )?| (?:{_JOINED}) )){{0,20}}"
 """Other numbers before one, as in "files 12, 13 and 14"."""
 _WORD = re.compile(r"[^\s?#]*+(?:[\s?#]+|$)")
 _HOST = re.compile(r"(?<![\w@.\-])[\w\-]++(?:\.[\w\-]++)++/")

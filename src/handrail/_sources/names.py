@@ -10,6 +10,8 @@ _TITLE = re.compile(rf"(?:(?:{_TITLES})\.? )+")
 _FILE = re.compile(r"(.{4,}[ _\-].*)\.[a-z][a-z0-9]{1,4}")
 """A file's name of several words."""
 _MAX_CHARS = 200
+_MARKS = str.maketrans("\u2018\u2019\u2010\u2011\u2012\u2013\u2014\u2212", "''------")
+"""Apostrophes and dashes that programs put in place of those on a keyboard."""
 
 
 def drop_title_dots(text: str) -> str:
@@ -17,10 +19,16 @@ def drop_title_dots(text: str) -> str:
     return _TITLE_DOT.sub(r"\1", text) if ". " in text else text
 
 
+def type_marks(text: str) -> str:
+    """Return a text with apostrophes and dashes as on a keyboard."""
+    return text if text.isascii() else text.translate(_MARKS)
+
+
 def spell_names(name: str) -> list[str]:
     """Return a name, and what people write for it.
 
-    They leave out a title, put the first name first, or leave out a file's ending.
+    They leave out a title, put the first name first, or leave out a file's ending. Its apostrophes
+    and dashes may differ.
     """
     if len(name) > _MAX_CHARS:
         return [name]
@@ -29,4 +37,5 @@ def spell_names(name: str) -> list[str]:
     if comma and first and "," not in first:
         plain = f"{first} {last}"
     file = _FILE.fullmatch(name)
-    return list(dict.fromkeys([name, plain, *([file[1]] if file else [])]))
+    names = [name, plain, *([file[1]] if file else [])]
+    return list(dict.fromkeys([*names, *map(type_marks, names)]))

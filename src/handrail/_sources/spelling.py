@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from urllib.parse import quote, unquote_to_bytes
 
-from handrail._sources.names import drop_title_dots
+from handrail._sources.names import drop_title_dots, type_marks
 
 _INVISIBLE = re.compile(
     "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]"
@@ -27,6 +28,10 @@ _SENTENCE = re.compile(r"(?<=[a-z0-9])\.(?=[A-Z][a-z]+[\s,'])")
 _ADDRESS, _MAX_ADDRESS_CHARS = re.compile(r"[.@/][^\s.]*$"), 200
 """A full stop before a sentence without a space; and before it, the address in front of it."""
 _TRUNK_ZERO = re.compile(r"(\+\d{1,3} ?)\(0\)")
+_VERSION = re.compile(r"(v?)(\d+\.\d+\.\d[\w.+\-]*)")
+_VERSION_STARTS = frozenset("v0123456789")
+_ENCODED, _OTHER_LETTERS = re.compile(r"(?:%[89a-f][0-9a-f])+"), re.compile(r"[^\x00-\x7f]+")
+"""Letters outside ASCII in an address: encoded and not."""
 _OTHER_DIGIT = re.compile(r"(?![0-9])\d")
 GROUPED = frozenset("tel phone mobile fax sms number account iban card".split())
 """Schemes whose numbers are written in groups."""
@@ -49,13 +54,13 @@ def normalize(text: str) -> str:
 def spell_said(text: str) -> list[str]:
     """Return a person's text in one spelling, and in a plainer one if it differs.
 
-    The plain one has ASCII digits, straight apostrophes, and no dots after titles. It has no zero
+    The plain one has ASCII digits, apostrophes and dashes, and no dots after titles. It has no zero
     in brackets after a country's code, and a space after a sentence that ends with an address.
     """
     plain = _SENTENCE.sub(_end_sentence, text)
     if not plain.isascii():
         plain = _OTHER_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), plain)
-        plain = plain.replace("\u2019", "'")
+        plain = type_marks(plain)
     plain = drop_title_dots(_TRUNK_ZERO.sub(r"\1", normalize(plain)))
     return list(dict.fromkeys([normalize(text), plain]))
 
@@ -100,12 +105,30 @@ def is_wide(letter: str) -> bool:
 
 
 def spell_value(value: str) -> list[str]:
-    """Return how a text may spell a value: ``#sales`` without its sign, numbers, titles."""
+    """Return how a text may spell a value: a channel without its sign, numbers, titles, versions.
+
+    A letter outside ASCII in an address is also found as ``%c3%bc``, or the other way round.
+    """
     if value[:1] in _SIGNS and _HANDLE.fullmatch(value[1:]) and not is_short(value[1:]):
         return [value, value[1:]]
     if ". " in value:
         return list(dict.fromkeys([value, drop_title_dots(value)]))
+    if value[0] in _VERSION_STARTS and (version := _VERSION.fullmatch(value)):
+        return [value, version[2] if version[1] else f"v{value}"]
+    if "/" in value and ("%" in value or not value.isascii()):
+        return list(dict.fromkeys([value, _spell_letters(value)]))
     return _spell_number(value)
+
+
+def _spell_letters(value: str) -> str:
+    """Return an address with letters outside ASCII in the other form."""
+    if not value.isascii():
+        return _OTHER_LETTERS.sub(lambda letters: quote(letters[0]).lower(), value)
+    try:
+        plain = _ENCODED.sub(lambda letters: unquote_to_bytes(letters[0]).decode(), value)
+    except UnicodeDecodeError:
+        return value
+    return normalize(plain) if plain.isprintable() and is_plain(plain) else value
 
 
 def _spell_number(value: str) -> list[str]:

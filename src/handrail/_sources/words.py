@@ -32,6 +32,8 @@ _THREE, _DIGITS = re.compile(r"\d{3}(?!\d)"), re.compile(r"\d{1,3}(?!\d)")
 """Digits after a mark that separates thousands, or the cents."""
 _KEY, _MAX_KEY_CHARS = re.compile(r"(?:^|[\s(])[a-z_]\w*=$"), 40
 """A key before a value, as in id=4711. In an address, more is before it."""
+_BEFORE_PATHS = frozenset(("", *" '\"`(<["))
+"""Before the ``./`` at the beginning of a path."""
 _IN_PATHS = frozenset(",;!*('")
 """Inside an address, these are in its path."""
 _HAN_SENT = frozenset("发發写寫打转轉寄付汇匯送")
@@ -73,7 +75,8 @@ def _is_after_mark(value: str, text: str, at: int) -> bool | None:
     if before == "=":
         return _KEY.search(text, max(at - _MAX_KEY_CHARS, 0), at) is not None
     if not earlier.isalnum():
-        return None
+        is_here = before == "/" and earlier == "."
+        return True if is_here and text[max(at - 3, 0) : at - 2] in _BEFORE_PATHS else None
     if before in _THOUSANDS and earlier.isdigit():
         return None if _THREE.match(text, at) is None else False
     is_name = before == "'" and earlier == "o" and not text[max(at - 3, 0) : at - 2].isalnum()
