@@ -1,8 +1,9 @@
 """`python bench/sources.py`: what rules about sources cost, in instructions, against the same calls without them.
 
-Rows are for the size of what a run has read. A looked-up call names an address that no text has, which is the slowest case. A
-call without a destination is in a run with or without a person's words: with them, its result is remembered. The memory is
-that of the texts in one spelling, with all that is kept for a result, against the texts. Fails above the limits.
+Rows are for the size of what a run has read. A looked-up call names an address that no text has. One with a code of
+digits, such as `x10005@evil.example`, costs more in long runs: its code is searched, too. A call without a destination is in
+a run with or without a person's words: with them, its result is remembered. The memory is that of the texts in one
+spelling, with all that is kept for a result, against the texts. Fails above the limits.
 """
 
 from __future__ import annotations
