@@ -330,7 +330,7 @@ async def _wait_for_those_before(record: RequestedCall) -> None:
     if any(outer.entered is not None and not outer.entered.is_set() for outer in around):
         previous = None
     while previous is not None:
-        if previous.entered is not None and not previous.entered.is_set():
+        if previous.entered is not None:  # else its result was known
             await previous.entered.wait()
         previous = previous.previous  # a cancelled call has not waited for the one before it
     record.previous = None
