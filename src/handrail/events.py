@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from handrail._values.access import Access
@@ -47,17 +47,32 @@ class ToolsChanged:
     changed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class _Fact:
-    """Fields shared by all events, and ignored when comparing events."""
+    """Fields and methods shared by all events: methods for each class would make imports slow."""
 
     number: int = field(default=0, compare=False, repr=False)
-    """The event's number within its executor."""
+    """The event's number within its executor. Ignored when comparing events."""
     turn: str = field(default="", compare=False, repr=False)
-    """The run and the turn, as in the keys of their calls."""
+    """The run and the turn, as in the keys of their calls. Ignored, too."""
+
+    def _compared(self) -> tuple[object, ...]:
+        return tuple(getattr(self, one.name) for one in fields(self) if one.compare)
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    def __hash__(self) -> int:
+        return hash(self._compared())
+
+    def __repr__(self) -> str:
+        shown = [f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr]
+        return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Requested(_Fact):
     """A model requested a call."""
 
@@ -65,7 +80,7 @@ class Requested(_Fact):
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Decided(_Fact):
     """The policy decided a call, given what it will touch."""
 
@@ -81,7 +96,7 @@ class Decided(_Fact):
     """The first calls that read a stranger's text or something private, as the policy saw it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Asked(_Fact):
     """A call waits for approval."""
 
@@ -89,7 +104,7 @@ class Asked(_Fact):
     pending: Pending
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Answered(_Fact):
     """An approval request was answered. Later events show whether the answer was used."""
 
@@ -101,7 +116,7 @@ class Answered(_Fact):
     """When the request was made, perhaps by another process."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Reviewed(_Fact):
     """A second model gave its opinion on an approval request, before a person."""
 
@@ -116,7 +131,7 @@ WaitReason: TypeAlias = Literal["resource", "slot", "queue", "rate"]
 queue of durable runs, which has a limit of calls or of calls per time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Waiting(_Fact):
     """A call cannot start yet."""
 
@@ -129,7 +144,7 @@ class Waiting(_Fact):
     """The resource, the queue, or the tool whose slots are taken; empty for all slots."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Started(_Fact):
     """A tool was called: the first attempt, or a retry."""
 
@@ -138,7 +153,7 @@ class Started(_Fact):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Progressed(_Fact):
     """A tool reports its progress."""
 
@@ -149,7 +164,7 @@ class Progressed(_Fact):
     """The finished part, from 0 to 1, if known."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CredentialUsed(_Fact):
     """A tool got the credential that its principal has for a service."""
 
@@ -161,7 +176,7 @@ class CredentialUsed(_Fact):
     """Whose credential it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Yielded(_Fact):
     """A streaming tool yielded the next piece."""
 
@@ -170,14 +185,14 @@ class Yielded(_Fact):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Lost(_Fact):
     """The listener is too slow: ``count`` events before the next one were dropped."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AttemptFailed(_Fact):
     """An attempt failed, and the call will be retried."""
 
@@ -190,7 +205,7 @@ class AttemptFailed(_Fact):
     """Seconds until the next attempt."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Stored(_Fact):
     """A result was truncated: ``chars`` characters are stored under its call's id."""
 
@@ -199,7 +214,7 @@ class Stored(_Fact):
     chars: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Finished(_Fact):
     """A call has its result."""
 
