@@ -30,6 +30,7 @@ from handrail import (
     Decision,
     Deny,
     Executor,
+    Hook,
     Image,
     LongResults,
     Registry,
@@ -171,6 +172,7 @@ def by_our_client(setup: Setup) -> Run:
                 approvals=Approvals(approver=person, timeout=3600.0),
                 limits=CallLimits(timeout=setup.tool_timeout),
                 long_results=LongResults(reader="always"),
+                hooks=[Hook(frames=False)],  # the judges compare whole texts
                 clock=lambda: 1_000_000.0 + late[0],
             ) as executor,
         ):
