@@ -95,7 +95,7 @@ class Segments:
         reach("run.started")
 
     def _queueing(self, order: Order) -> RunJournal:
-        """Return a run's journal. What is written to it also queues a segment."""
+        """Return a run's journal, whose writes also queue a segment."""
         text = json.dumps(order._replace(trace=read_trace()))
         return self.rows.journal(order.run, self._engine.starting(order.id, order.agent, text))
 

@@ -30,7 +30,7 @@ def make_engine(database: Database) -> sqlalchemy.Engine:
 
 @contextmanager
 def connect(engine: sqlalchemy.Engine) -> Generator[tuple[sqlalchemy.Connection, Any]]:
-    """Lend a connection, and the driver's own one in it. What is not committed is undone."""
+    """Lend a connection, and the driver's own one in it. Its end undoes uncommitted changes."""
     try:
         with engine.connect() as connection:
             yield connection, connection.connection.driver_connection
