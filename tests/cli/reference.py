@@ -19,8 +19,8 @@ PAGE = ROOT / "docs" / "cli" / "reference.md"
 BEGINNING = """\
 # All commands
 
-The help of every command, without what [several commands share](#shared-options). Every command
-takes the common options; a line that begins with "Also" names the others. See also
+Every command with its arguments and options; `--help` says more. Every command takes the common
+[shared options](#shared-options), and those that a line beginning with "Also" names. See also
 [output formats and exit codes](output.md).
 
 ```console
@@ -113,8 +113,8 @@ def _sections(helps: dict[tuple[str, ...], list[Part]], shared: list[Option]) ->
 
 
 def _split_usage(part: Part, name: str) -> tuple[str, str]:
-    """Return how to call a command, empty if by its name alone, and what it does."""
-    usage, _, about = part.rows[0].partition("\n\n")
+    """Return how to call a command, empty if by its name alone, and its first paragraph."""
+    usage, about, *_ = part.rows[0].split("\n\n")
     usage = usage.replace(" [OPTIONS]", "")
     return "" if usage == f"Usage: {name}" else usage, about.strip("\n")
 
@@ -127,7 +127,7 @@ def _name_shared(parts: list[Part], shared: list[Option]) -> str:
         options = [option for option in shared if option.heading == part.heading]
         if part.heading in {"Common options", "Positional arguments"}:
             continue
-        if options and used.issuperset(options):
+        if part.heading != "Options" and options and used.issuperset(options):
             names.append(f"*{part.heading}*")
         else:
             names.extend(f"`{option.name}`" for option in options if option in used)
