@@ -46,7 +46,7 @@ async def test_connections_for_a_session_are_not_refused(database: str) -> None:
     assert await open_runs(database) == ""
 
 
-@pytest.mark.parametrize(("options", "most"), [({}, 4), ({"writers": 1}, 1), ({"writers": 6}, 6)])
+@pytest.mark.parametrize(("options", "most"), [({}, 8), ({"writers": 1}, 1), ({"writers": 6}, 6)])
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
 async def test_so_many_transactions_write_at_once(
     database: str, options: dict[str, Any], most: int

@@ -41,7 +41,7 @@ RETRY_SECONDS = 20.0
 _FIRST_PAUSE, _MAX_PAUSE = 0.1, 2.0
 """Seconds between two tries."""
 _READERS = 2
-WRITERS = 4
+WRITERS = 8
 """How many statements write at once, on PostgreSQL. Each waits until its commit is on the disk."""
 _SQLITE, _POSTGRES = "sqlite:///", "postgresql://"
 
