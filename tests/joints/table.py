@@ -33,7 +33,7 @@ def count() -> str:
 
 def page() -> str:
     """Return the whole page."""
-    ways = ", ".join(f"`{door}`" for door in (*DOORS, *HOSTS))
+    ways = " · ".join(f"`{door}`" for door in (*DOORS, *HOSTS))
     everywhere = [row for row in ROWS if row not in {row for row, _ in NOT_POSSIBLE}]
     features = "\n".join(f"- {row}" for row in everywhere)
     lines = [f"| {row} | {', '.join(where)} | {why} |" for (row, why), where in _gaps().items()]
@@ -53,7 +53,9 @@ def _gaps() -> dict[tuple[str, str], list[str]]:
 _PAGE = """\
 # What works where
 
-Each feature below is tested in every check, in each of these ways to run calls: {ways}.
+Each feature below is tested in every check, in these ways to run calls:
+
+{ways}
 
 Where a model sends the calls, it streams: each call is sent when it is complete. `MCP in process` is the server of `serve_stdio`. The last
 four are [frameworks](../frameworks/index.md).
