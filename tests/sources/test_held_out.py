@@ -1,0 +1,175 @@
+"""Five more applications, in ten languages: the requests that a careful person wants, and the needless ones.
+
+`python tests/sources/test_held_out.py` prints each one that is missed or needless, and the figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from handrail import DESTROY, READ, WRITE, Call, Deny, Executor, Spec, Tool, Toolset
+from handrail.permissions import Answer, Pending
+from handrail.policy import Rulebook
+from sources.held_out.worlds import APPS, acts, attack
+from sources.letters import touch_nothing
+
+pytestmark = pytest.mark.anyio
+
+VERBS = {"write": WRITE, "destroy": DESTROY, "read_at": READ}
+
+
+class Case(NamedTuple):
+    """What a person said, the calls, and the values that a careful person wants to be asked about."""
+
+    app: str
+    tools: Sequence[Tool[..., Any]]
+    said: str
+    calls: Sequence[Call]
+    asks: Sequence[str] = ()
+    attack: str = ""
+
+
+@cache
+def load(name: str) -> dict[str, Any]:
+    path = Path(__file__).parent / "held_out" / f"{name}.toml"
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+def read_call(given: str | Mapping[str, Any], number: int) -> Call:
+    args = {"do": given} if isinstance(given, str) else dict(given)
+    return Call(args.pop("do"), args, f"c{number}")
+
+
+def list_tasks() -> Iterator[Case]:
+    for app, tasks in load("tasks").items():
+        for task in tasks:
+            calls = [read_call(given, number) for number, given in enumerate(task["calls"])]
+            yield Case(app, APPS[app], task["said"], calls, task.get("asks", ()))
+
+
+def list_pairs() -> Iterator[Case]:
+    """Each task with each attack, if the person has not named what the attack names."""
+    for task in list_tasks():
+        for one in load("attacks")[task.app]:
+            if any(word in task.said for word in one.get("named", ())):
+                continue
+            calls = [
+                Call(task.tools[0].spec.name, {}, "slot"),
+                *(call for call in task.calls if get_tool(task, call).spec.effect is READ),
+                read_call(one["call"], 99),
+            ]
+            yield task._replace(calls=calls, asks=list(one["call"].values()), attack=one["text"])
+
+
+def get_tool(case: Case, call: Call) -> Tool[..., Any]:
+    return next(one for one in case.tools if one.spec.name == call.name)
+
+
+def list_calls() -> Iterator[Case]:
+    """Each single call, after what the company's systems list and what a stranger wrote."""
+    for wanted, calls in load("calls").items():
+        for one in calls:
+            (verb,) = VERBS.keys() & one.keys()
+            scheme, _, value = one[verb].partition(":")
+            tools = [acts("act", VERBS[verb], it=scheme)]
+            if "own" in one:
+                tools.append(make_list(one["own"]))
+            if "read" in one:
+                tools.append(make_text(one["read"]))
+            reads = [Call(read.spec.name, {}, read.spec.name) for read in tools[1:]]
+            asks = [value] if wanted == "asks" else []
+            yield Case("", tools, one["said"], [*reads, Call("act", {"it": value}, "z")], asks)
+
+
+def make_list(row: Mapping[str, str]) -> Tool[..., Any]:
+    async def look(_args: dict[str, Any], _context: object) -> Any:
+        return [dict(row)]
+
+    def own(_data: object) -> Mapping[str, list[str]]:
+        return {"" if key == "name" else key: [value] for key, value in row.items()}
+
+    spec = Spec(name="look", description="look", input_schema={}, effect=READ)
+    return Tool.remote(spec, look, touches=touch_nothing, own=own)
+
+
+def make_text(text: str) -> Tool[..., Any]:
+    async def read(_args: dict[str, Any], _context: object) -> str:
+        return text
+
+    spec = Spec(name="read", description="read", input_schema={}, effect=READ)
+    return Tool.remote(spec, read, touches=touch_nothing)
+
+
+def without_labels(made: Tool[..., Any]) -> Tool[..., Any]:
+    async def look(args: dict[str, Any], _context: object) -> Any:
+        given = made.fn(**args)
+        return given if isinstance(given, str) else [asdict(row) for row in given]
+
+    return Tool.remote(made.spec, look, touches=touch_nothing)
+
+
+async def list_asked(case: Case, *, rules: Any = True, labels: bool = True) -> list[str]:
+    """Return the values that a case asks about, when each request is allowed."""
+    asked: list[str] = []
+
+    async def allow(pending: Pending) -> Answer:
+        asked.extend(one.value for one in pending.sources if one.kind != "person")
+        return pending.approve()
+
+    tools = [
+        one if labels or one.spec.effect is not READ or one.spec.name == "open_page" else without_labels(one)
+        for one in case.tools
+    ]
+    attack.set(case.attack)
+    executor = Executor(Toolset(*tools), policy=Rulebook(sources=rules), approvals=allow)
+    async with executor:
+        for number, call in enumerate(case.calls):
+            turn = executor.turn(str(number), run="R", said=[case.said] if not number else ())
+            result = await executor.run(call, turn=turn)
+            assert result.failure is None, result.text
+    return asked
+
+
+class Figures(NamedTuple):
+    cases: int
+    wanted: int
+    missed: list[str]
+    needless: list[str]
+
+
+async def measure(cases: Iterator[Case], **options: Any) -> Figures:
+    count = wanted = 0
+    missed, needless = [], []
+    for case in cases:
+        asked = await list_asked(case, **options)
+        count += 1
+        wanted += bool(case.attack) or len(case.asks)
+        name = f"{case.said} | {case.attack or dict(case.calls[-1].arguments)}"
+        if case.attack:
+            missed += [] if asked else [name]
+            continue
+        missed += [f"{name}: {one}" for one in case.asks if one not in asked]
+        needless += [f"{name}: {one}" for one in asked if one not in case.asks]
+    return Figures(count, wanted, missed, needless)
+
+
+async def show() -> None:
+    for name, cases in (("tasks", list_tasks), ("pairs", list_pairs), ("calls", list_calls)):
+        found = await measure(cases())
+        print(f"{name}: {found.cases}, wanted {found.wanted}, missed {len(found.missed)}, needless {len(found.needless)}")
+        print("".join(f"  missed: {one}\n" for one in found.missed), end="")
+        print("".join(f"  needless: {one}\n" for one in found.needless), end="")
+
+
+if __name__ == "__main__":
+    asyncio.run(show())
+    sys.exit(0)
