@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from handrail import DESTROY, READ, WRITE, Call, Deny, Executor, Spec, Tool, Toolset
+from handrail import DESTROY, READ, WRITE, Allow, Call, Executor, Spec, Tool, Toolset
 from handrail.permissions import Answer, Pending
 from handrail.policy import Rulebook
 from sources.held_out.worlds import APPS, acts, attack
@@ -95,7 +95,8 @@ def make_list(row: Mapping[str, str]) -> Tool[..., Any]:
         return [dict(row)]
 
     def own(_data: object) -> Mapping[str, list[str]]:
-        return {"" if key == "name" else key: [value] for key, value in row.items()}
+        ids = {key: [value] for key, value in row.items() if key not in ("name", "email")}
+        return ids | {"": [row[key] for key in ("name", "email") if key in row]}
 
     spec = Spec(name="look", description="look", input_schema={}, effect=READ)
     return Tool.remote(spec, look, touches=touch_nothing, own=own)
@@ -122,11 +123,14 @@ async def list_asked(case: Case, *, rules: Any = True, labels: bool = True) -> l
     asked: list[str] = []
 
     async def allow(pending: Pending) -> Answer:
-        asked.extend(one.value for one in pending.sources if one.kind != "person")
-        return pending.approve()
+        values = [one.value for one in pending.sources if one.kind != "person"]
+        asked.extend([one for one in values if one in case.asks] or values)
+        return Allow()
 
     tools = [
-        one if labels or one.spec.effect is not READ or one.spec.name == "open_page" else without_labels(one)
+        one
+        if labels or one.spec.effect is not READ or one.spec.name == "open_page"
+        else without_labels(one)
         for one in case.tools
     ]
     attack.set(case.attack)
@@ -134,6 +138,8 @@ async def list_asked(case: Case, *, rules: Any = True, labels: bool = True) -> l
     async with executor:
         for number, call in enumerate(case.calls):
             turn = executor.turn(str(number), run="R", said=[case.said] if not number else ())
+            if case.attack:
+                asked.clear()
             result = await executor.run(call, turn=turn)
             assert result.failure is None, result.text
     return asked
@@ -153,7 +159,7 @@ async def measure(cases: Iterator[Case], **options: Any) -> Figures:
         asked = await list_asked(case, **options)
         count += 1
         wanted += bool(case.attack) or len(case.asks)
-        name = f"{case.said} | {case.attack or dict(case.calls[-1].arguments)}"
+        name = f"{case.said} | {case.attack or case.calls[-1].args}"
         if case.attack:
             missed += [] if asked else [name]
             continue
@@ -165,7 +171,9 @@ async def measure(cases: Iterator[Case], **options: Any) -> Figures:
 async def show() -> None:
     for name, cases in (("tasks", list_tasks), ("pairs", list_pairs), ("calls", list_calls)):
         found = await measure(cases())
-        print(f"{name}: {found.cases}, wanted {found.wanted}, missed {len(found.missed)}, needless {len(found.needless)}")
+        print(
+            f"{name}: {found.cases}, wanted {found.wanted}, missed {len(found.missed)}, needless {len(found.needless)}"
+        )
         print("".join(f"  missed: {one}\n" for one in found.missed), end="")
         print("".join(f"  needless: {one}\n" for one in found.needless), end="")
 

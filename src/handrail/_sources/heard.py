@@ -12,6 +12,7 @@ from handrail._schema.marks import find_leaves
 from handrail._sources.frames import unframe
 from handrail._sources.material import has_material, list_words
 from handrail._sources.names import spell_names
+from handrail._sources.naming import is_phrase, spell_own
 from handrail._sources.spelling import normalize, normalize_value, spell_said
 from handrail._sources.words import find_whole
 from handrail._support import is_list, is_object
@@ -23,6 +24,12 @@ _NAMES = re.compile(
     r"(?:^|[._])(?:name|username|filename|title|label|handle|e?mail|subject)$", re.IGNORECASE
 )
 """Fields that say what a thing is called."""
+_PARTIES = re.compile(
+    r"(?:^|_)(?:e?mail|phone|tel|telephone|mobile|fax|iban|account|login|user|username|handle|member|contact|parent"
+    r"|owner|client|customer|tenant|patient|pupil|student|guest|employee|supplier|vendor|firm|company)$",
+    re.IGNORECASE,
+)
+"""Fields of a person or a firm, who can be named by one word of the name."""
 _BEFORE, _AFTER = 60, 40
 """Characters quoted around a value."""
 HAS_READ = "has_read"
@@ -77,9 +84,16 @@ class OwnEntry(NamedTuple):
     tool: str
     names: tuple[str, ...]
     """What the same row calls the thing, if no other row of the result does."""
+    is_party: bool
+    """Whether the row is about a person or a firm."""
     title: str
     """The same, for a person: also if a stranger can set it."""
     is_new: bool
+
+    def is_same_row(self, other: OwnEntry) -> bool:
+        """Return whether another value is of this row, or of one with the same name."""
+        is_here = (self.call_id, row_of(self.own)) == (other.call_id, row_of(other.own))
+        return is_here or not set(self.names).isdisjoint(other.names)
 
 
 class ReadText:
@@ -215,8 +229,11 @@ class Heard:
         if result.own:
             self.say(*[one.value for one in result.own if one.scheme == SAID])
             for entry in _list_own(call):
-                known = self.own.setdefault(normalize_value(entry.own.value), [])
-                known.append(entry._replace(is_new=entry.is_new and not known))
+                field = entry.own.place.rpartition(".")[2]
+                kinds = frozenset((entry.own.scheme.casefold(), field.casefold()))
+                for value in spell_own(normalize_value(entry.own.value), kinds):
+                    known = self.own.setdefault(value, [])
+                    known.append(entry._replace(is_new=entry.is_new and not known))
         if self._max_chars is not None:
             self._chars += len(result.text)
             self._forget(self._max_chars)
@@ -333,15 +350,27 @@ def _list_own(call: HeardCall) -> Iterator[OwnEntry]:
         else set[str]()
     )
     called = _find_called(own)
+    parties = {row_of(one) for one in own if _PARTIES.search(one.place.rpartition(".")[2])}
     titles = _find_titles(json.loads(data)) if data is not None else {}
     for one in own:
-        row = one.place.rpartition(".")[0]
-        names = tuple(name for name in called.get(row, ()) if name != normalize_value(one.value))
+        row = row_of(one)
         title = titles.get(row, "")
         is_new = one.is_new and normalize_value(one.value) not in given
         yield OwnEntry(
-            one, call.result.call_id, call.name, names, "" if title == one.value else title, is_new
+            own=one,
+            call_id=call.result.call_id,
+            tool=call.name,
+            names=tuple(called.get(row, ())),
+            is_party=row in parties,
+            title="" if title == one.value else title,
+            is_new=is_new,
         )
+
+
+def row_of(one: OwnValue) -> str:
+    """Return the place of the row with an own value. An item of a list is its own row."""
+    row, dot, _ = one.place.rpartition(".")
+    return row if dot else one.place
 
 
 def _given(args: Any) -> list[str]:
@@ -354,8 +383,8 @@ def _find_called(own: Sequence[OwnValue]) -> dict[str, list[str]]:
     rows: dict[str, list[str]] = {}
     counts: dict[str, int] = {}
     for one in own:
-        row, _, field = one.place.rpartition(".")
-        if row and _NAMES.search(field):
+        row, field = row_of(one), one.place.rpartition(".")[2]
+        if row and (_NAMES.search(field) or is_phrase(one.value)):
             for name in spell_names(normalize_value(one.value)):
                 rows.setdefault(row, []).append(name)
                 counts[name] = counts.get(name, 0) + 1

@@ -7,6 +7,14 @@ from typing import NamedTuple
 
 from handrail._labels.sources import ValueSource
 from handrail._sources.heard import Heard, OwnEntry, ReadText
+from handrail._sources.naming import (
+    Word,
+    find_one_name,
+    has_name,
+    has_phrase,
+    is_one_name,
+    spell_own,
+)
 from handrail._sources.spelling import (
     find_groups,
     is_plain,
@@ -19,6 +27,7 @@ from handrail._sources.words import find_whole
 _HOSTS = frozenset(("net", "host"))
 """Schemes for hosts."""
 _PARTS = re.compile(r"[\s/?&=:@,;#]+")
+_ADDRESS_SIGN = re.compile(r"[@/.:]")
 _IS_ADDRESS, _CODE = re.compile(r"[/?=]"), re.compile(r"\d{4}")
 _JOINED = r"and|or|und|oder|et|ou|y|o|e|i|&|\+"
 _LISTED = rf"(?:#? ?\d{{1,9}}(?:, (?:(?:{_JOINED}) )?| (?:{_JOINED}) )){{0,20}}"
@@ -79,6 +88,10 @@ def _find_person(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSou
             for value in spellings:
                 if is_said(value, text, wanted):
                     return _make(wanted, "person")
+    if not _ADDRESS_SIGN.search(spellings[0]) and any(
+        has_phrase(spellings[0], text) for one in heard.around for text in one.unchanged
+    ):
+        return _make(wanted, "person")
     return None
 
 
@@ -141,10 +154,11 @@ def _is_in_path(value: str, text: str) -> bool:
 
 def _find_own(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
     best: ValueSource | None = None
+    keys = [key for value in spellings for key in spell_own(value, wanted.schemes)]
     for one in heard.around:
         if not one.own:
             continue
-        for entry in (entry for value in spellings for entry in one.own.get(value, ())):
+        for entry in (entry for key in dict.fromkeys(keys) for entry in one.own.get(key, ())):
             if entry.own.scheme and entry.own.scheme.casefold() not in wanted.schemes:
                 continue
             best = _describe_own(heard, wanted, entry)
@@ -162,14 +176,34 @@ def _is_just_written(heard: Heard, short: list[str]) -> bool:
 
 
 def _describe_own(heard: Heard, wanted: Wanted, entry: OwnEntry) -> ValueSource:
-    named = entry.is_new or any(
-        not is_short(name) and find_whole(name, text) >= 0
-        for name in entry.names
-        for one in heard.around
-        for text in one.said
-    )
+    named = entry.is_new or any(_is_named(heard, name, entry) for name in entry.names)
     about = {"call_id": entry.call_id, "tool": entry.tool, "place": entry.own.place}
     return _make(wanted, "person" if named else "own", **about, title=entry.title)
+
+
+def _is_named(heard: Heard, name: str, entry: OwnEntry) -> bool:
+    """Return whether a person has named an own row by this name of it."""
+    said = [text for one in heard.around for text in one.said]
+    if not is_short(name) and any(find_whole(name, text) >= 0 for text in said):
+        return True
+    raw = [text for one in heard.around for text in one.unchanged]
+    if any(has_name(name, text) for text in raw):
+        return True
+    if not entry.is_party:
+        return False
+    found = [word for text in raw for word in find_one_name(name, text)]
+    return any(not _is_shared(heard, word, entry) for word in found)
+
+
+def _is_shared(heard: Heard, word: Word, entry: OwnEntry) -> bool:
+    """Return whether a word is also in the name of another person or firm."""
+    return any(
+        is_one_name(word, value)
+        for one in heard.around
+        for value, others in one.own.items()
+        for other in others
+        if other.is_party and not other.is_same_row(entry)
+    )
 
 
 def _find_read(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:

@@ -168,5 +168,10 @@ def find_groups(value: str, schemes: frozenset[str] = GROUPED) -> re.Pattern[str
     return re.compile(rf"{before}{spelled}(?!{_WORD}|@){after}(?![.\-/]\w|,\d{{1,3}}(?!\d))")
 
 
+def join_groups(value: str, schemes: frozenset[str]) -> str:
+    """Return a long code or a phone number without groups, and anything else unchanged."""
+    return value if find_groups(value, schemes) is None else _GAPS.sub("", value)
+
+
 def _has_groups(number: str, schemes: frozenset[str]) -> bool:
     return number[0] in "+0" or not schemes.isdisjoint(GROUPED)
