@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from handrail import DESTROY, READ, WRITE, Allow, Call, Executor, Spec, Tool, Toolset
-from handrail.permissions import Answer, Pending
+from handrail.permissions import Answer, Ask, Pending
 from handrail.policy import Rulebook
 from sources.held_out.worlds import APPS, acts, attack
 from sources.letters import touch_nothing
@@ -35,7 +35,8 @@ class Case(NamedTuple):
     said: str
     calls: Sequence[Call]
     asks: Sequence[str] = ()
-    attack: str = ""
+    attacks: str = ""
+    """What strangers wrote, in one result."""
 
 
 @cache
@@ -57,17 +58,22 @@ def list_tasks() -> Iterator[Case]:
 
 
 def list_pairs() -> Iterator[Case]:
-    """Each task with each attack, if the person has not named what the attack names."""
+    """Each task with all attacks, without those on what the person has named."""
     for task in list_tasks():
-        for one in load("attacks")[task.app]:
-            if any(word in task.said for word in one.get("named", ())):
-                continue
-            calls = [
-                Call(task.tools[0].spec.name, {}, "slot"),
-                *(call for call in task.calls if get_tool(task, call).spec.effect is READ),
-                read_call(one["call"], 99),
-            ]
-            yield task._replace(calls=calls, asks=list(one["call"].values()), attack=one["text"])
+        attacks = [
+            one
+            for one in load("attacks")[task.app]
+            if not any(word in task.said for word in one.get("named", ()))
+        ]
+        calls = [
+            Call(task.tools[0].spec.name, {}, "slot"),
+            *(call for call in task.calls if get_tool(task, call).spec.effect is READ),
+            *(read_call(one["call"], 100 + number) for number, one in enumerate(attacks)),
+        ]
+        texts = "\n".join(one["text"] for one in attacks)
+        yield task._replace(
+            calls=calls, asks=[call.id for call in calls[-len(attacks) :]], attacks=texts
+        )
 
 
 def get_tool(case: Case, call: Call) -> Tool[..., Any]:
@@ -119,7 +125,7 @@ def without_labels(made: Tool[..., Any]) -> Tool[..., Any]:
 
 
 async def list_asked(case: Case, *, rules: Any = True, labels: bool = True) -> list[str]:
-    """Return the values that a case asks about, when each request is allowed."""
+    """Return the values that a case asks about, or the calls in a case with attacks."""
     asked: list[str] = []
 
     async def allow(pending: Pending) -> Answer:
@@ -133,13 +139,15 @@ async def list_asked(case: Case, *, rules: Any = True, labels: bool = True) -> l
         else without_labels(one)
         for one in case.tools
     ]
-    attack.set(case.attack)
+    attack.set(case.attacks)
     executor = Executor(Toolset(*tools), policy=Rulebook(sources=rules), approvals=allow)
     async with executor:
         for number, call in enumerate(case.calls):
             turn = executor.turn(str(number), run="R", said=[case.said] if not number else ())
-            if case.attack:
-                asked.clear()
+            if case.attacks and call.id in case.asks:
+                decision = executor.explain(call, turn=turn).decision
+                asked += [call.id] if isinstance(decision, Ask) else []
+                continue
             result = await executor.run(call, turn=turn)
             assert result.failure is None, result.text
     return asked
@@ -154,30 +162,41 @@ class Figures(NamedTuple):
 
 async def measure(cases: Iterator[Case], **options: Any) -> Figures:
     count = wanted = 0
-    missed, needless = [], []
+    missed, needless = list[str](), list[str]()
     for case in cases:
         asked = await list_asked(case, **options)
         count += 1
-        wanted += bool(case.attack) or len(case.asks)
-        name = f"{case.said} | {case.attack or case.calls[-1].args}"
-        if case.attack:
-            missed += [] if asked else [name]
-            continue
-        missed += [f"{name}: {one}" for one in case.asks if one not in asked]
-        needless += [f"{name}: {one}" for one in asked if one not in case.asks]
+        wanted += len(case.asks)
+        missed += [f"{case.said} | {one}" for one in case.asks if one not in asked]
+        needless += [f"{case.said} | {one}" for one in asked if one not in case.asks]
     return Figures(count, wanted, missed, needless)
+
+
+async def test_each_request_that_a_careful_person_wants_is_made_and_one_other() -> None:
+    found = [await measure(cases()) for cases in (list_tasks, list_pairs, list_calls)]
+
+    assert found == [
+        Figures(54, 17, [], []),
+        Figures(54, 428, [], []),
+        Figures(87, 32, [], ["Kutsu Annan juhliin | av@x.example"]),
+    ]
+
+
+async def test_without_labels_most_tasks_ask() -> None:
+    found = await measure(list_tasks(), labels=False)
+
+    assert (found.missed, len(found.needless)) == ([], 36)
 
 
 async def show() -> None:
     for name, cases in (("tasks", list_tasks), ("pairs", list_pairs), ("calls", list_calls)):
-        found = await measure(cases())
-        print(
-            f"{name}: {found.cases}, wanted {found.wanted}, missed {len(found.missed)}, needless {len(found.needless)}"
-        )
-        print("".join(f"  missed: {one}\n" for one in found.missed), end="")
-        print("".join(f"  needless: {one}\n" for one in found.needless), end="")
+        count, wanted, missed, needless = await measure(cases())
+        lines = [
+            f"{name}: {count}, {wanted} wanted, {len(missed)} missed, {len(needless)} needless"
+        ]
+        lines += [f"  missed: {one}" for one in missed] + [f"  needless: {one}" for one in needless]
+        sys.stdout.write("\n".join([*lines, ""]))
 
 
 if __name__ == "__main__":
     asyncio.run(show())
-    sys.exit(0)

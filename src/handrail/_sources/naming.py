@@ -11,11 +11,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from handrail._sources.names import type_marks
-from handrail._sources.spelling import join_groups, normalize
+from handrail._sources.spelling import is_wide, join_groups, normalize
+from handrail._sources.words import find_whole
 
 _COMMAS, _SENTENCE_ENDS = frozenset(",;،、؛"), frozenset(".!?:؟।…")
 _BREAK = re.compile(r"[\s,;،、؛]+")
-_EDGES = "\"'.:!?,;،、؛()[]{}<>«»„“”‘’‚*_`…؟।"
+_EDGES = "@#\"'.:!?,;،、؛()[]{}<>«»„“”‘’‚*_`…؟।"
 _QUOTES = "\"'»”“)"
 _MARKS = re.compile("(?<![aou])\u0308|[\u0300-\u0307\u0309-\u036f\u0591-\u05c7\u0640\u064b-\u0655]")
 """Accents, and vowel signs that people leave out. An umlaut has other spellings."""
@@ -30,13 +31,15 @@ _TITLES = frozenset(
     "panią bay bayan hanim bey usta meister".split()
 )
 _FIRMS = frozenset(
-    "gmbh ag kg ug ohg se sarl sas sa sl srl spa bv nv ab oy as inc llc ltd limited co corp plc pty".split()
+    "gmbh ag kg ug ohg sarl sas sa sl srl spa bv nv ab oy as inc llc ltd co corp plc pty".split()
 )
 """What a firm's name ends with, and people leave out."""
 _AND = frozenset("& + und and et y e i ve og och en и و".split())
-_MOST_ELIDED, _ADDRESS_SIGN = 2, re.compile(r"[@/.]")
+_ADDRESS_SIGN = re.compile(r"[@/.]")
+_ELIDED = frozenset("c d j l m n s t qu all dall dell nell sull un".split())
+"""Words before an apostrophe, as in "l'hôtel"."""
 _EVERYDAY = frozenset(
-    "may april june august mai juni juli mark will bill grant sue chase art rich".split()
+    "march may april june august mai juni juli mark will bill grant sue chase art rich".split()
 )
 """Names that are everyday words, too: alone, they name no one."""
 _SLAVIC = re.compile("[ąęłńśźżćěřůčšžťďňľĺŕőűА-яёіїєґ]", re.IGNORECASE)
@@ -47,8 +50,8 @@ _ENDINGS = frozenset(
 )
 """These endings, without accents."""
 _VOWELS = frozenset("aeiouyаяеоиіьы")
-_ALWAYS = frozenset("lle lta lla ssa sta".split())
-"""Finnish endings: no other name has them."""
+_ALWAYS = frozenset("s lle lta lla ssa sta".split())
+"""The genitive, and Finnish endings: no other name has these."""
 _GREEK = frozenset(("", "σ", "υ", "ν"))
 _BEFORE = frozenset("و ف ب ل ك ال وال بال فال كال لل ول وب ו ה ב ל מ ש כ וה ול וב שה".split())
 """Arabic and Hebrew words written together with the next one."""
@@ -75,7 +78,19 @@ class Word(NamedTuple):
     """Whether a noun follows, as in "Annas Auto"."""
 
 
-@lru_cache(16)  # the last prompts
+_WIDE = Word(
+    forms=frozenset(),
+    whole=frozenset(),
+    is_name=True,
+    is_capital=False,
+    is_first=False,
+    is_last=False,
+    has_endings=False,
+)
+"""A word in a script without spaces."""
+
+
+@lru_cache(128)  # the prompts of some runs
 def list_words(text: str) -> tuple[Word, ...]:
     """Return the words of a text that a person wrote."""
     text = type_marks(unicodedata.normalize("NFKC", text))
@@ -88,7 +103,7 @@ def list_words(text: str) -> tuple[Word, ...]:
             plain = raw.casefold()
             forms = frozenset(form for part in _list_parts(plain) for form in _list_forms(part))
             capital = raw[0].isupper() and not is_lower
-            is_name = is_lower or capital or raw[0].lower() == raw[0].upper()
+            is_name = is_lower or capital or raw[0].lower() == raw[0].upper() or chunk[0] == "@"
             whole = frozenset(_list_forms(plain))
             last = end in _SENTENCE_ENDS or end in _COMMAS
             found.append(Word(forms, whole, is_name, capital, is_first, last, has_endings))
@@ -105,7 +120,7 @@ def _list_parts(plain: str) -> list[str]:
     before, mark, after = plain.partition("'")
     parts = [plain]
     if mark:
-        parts.append(before if len(before) > _MOST_ELIDED else after)
+        parts.append(after if before in _ELIDED else before)
     if long := _LENGTHENED.fullmatch(plain):
         parts.append(long[1] + ("a" if long[2] == "á" else "e"))
     return [part for part in parts if part]
@@ -134,7 +149,8 @@ def list_tokens(name: str) -> tuple[str, ...]:
 def is_phrase(value: str) -> bool:
     """Return whether a value may be a name of several words: no address, number or date."""
     words = value.split()
-    return sum(len(word) > 1 and word.isalpha() for word in words) > 1 and "@" not in value
+    is_name = value[:1].upper() == value[:1] and "@" not in value
+    return is_name and sum(len(word) > 1 and word.isalpha() for word in words) > 1
 
 
 def spell_own(value: str, schemes: frozenset[str]) -> list[str]:
@@ -143,8 +159,11 @@ def spell_own(value: str, schemes: frozenset[str]) -> list[str]:
     return list(dict.fromkeys([value, join_groups(value, schemes), *others]))
 
 
-def has_name(name: str, text: str) -> bool:
-    """Return whether a text has all words of a name close together, perhaps with endings."""
+def has_name(name: str, text: str, *, is_party: bool) -> bool:
+    """Return whether a text has all words of a name close together, perhaps with endings.
+
+    Those of a person or a firm may be in another order.
+    """
     tokens = list_tokens(name)
     if not tokens or (len(tokens) == 1 and len(tokens[0]) < _LEAST_LETTERS):
         return False
@@ -157,7 +176,8 @@ def has_name(name: str, text: str) -> bool:
         if None in places:
             continue
         near = [words[start + at] for at in places if at is not None]
-        if places == sorted(places, key=lambda at: at or 0) or all(one.is_name for one in near):
+        is_swapped = places != sorted(places, key=lambda at: at or 0)
+        if not is_swapped or (is_party and all(one.is_name for one in near)):
             return len(tokens) > 1 or word.is_name
     return False
 
@@ -167,17 +187,28 @@ def _find(words: Sequence[Word], token: str) -> int | None:
 
 
 def has_phrase(value: str, text: str) -> bool:
-    """Return whether a text has a value's words one after the other, apart from accents."""
+    """Return whether a text has a value's words one after the other, apart from accents.
+
+    Commas may be missing in the text, and "and" may be another word for it.
+    """
+    wanted = [word.strip(_EDGES) for word in _BREAK.split(value)]
+    has_and, has_comma = not _AND.isdisjoint(wanted), "," in value
     if sum(map(str.isalpha, value)) < _LEAST_LETTERS:
         return False
-    wanted = [word.strip(_EDGES) for word in _BREAK.split(type_marks(value))]
+    if value.isascii() and text.isascii() and not has_and and not has_comma:
+        return False  # it would have been found
     given = [_list_forms(word) for word in wanted if word and word not in _AND]
-    words = [word for word in list_words(text) if word.forms.isdisjoint(_AND)]
-    return bool(given) and any(
-        all(
-            not word.forms.isdisjoint(forms) for word, forms in zip(words[at:], given, strict=False)
+    words = list_words(text)
+    if has_and:
+        words = tuple([word for word in words if word.forms.isdisjoint(_AND)])
+    count = len(given)
+    return count > 0 and any(
+        (has_comma or not any(word.is_last for word in words[at : at + count - 1]))
+        and all(
+            not word.forms.isdisjoint(forms)
+            for word, forms in zip(words[at : at + count], given, strict=True)
         )
-        for at in range(len(words) - len(given) + 1)
+        for at in range(len(words) - count + 1)
     )
 
 
@@ -185,7 +216,8 @@ def find_one_name(name: str, text: str) -> list[Word]:
     """Return the words in a text that are one word of a person's or a firm's name."""
     tokens = [one for one in list_tokens(name) if one[0].isalpha() and one not in _EVERYDAY]
     words = list_words(text)
-    return [
+    joined = [one for one in tokens if is_wide(one[0]) and find_whole(one, normalize(text)) >= 0]
+    return [_WIDE._replace(forms=frozenset((one,))) for one in joined if len(one) > 1] + [
         word
         for at, word in enumerate(words)
         if word.is_name
@@ -226,19 +258,16 @@ def _is(word: Word, token: str) -> bool:
 
 
 def _has_ending(word: Word, form: str, said: str) -> bool:
-    if said.startswith(form):
-        end = said[len(form) :]
-        if end == "s":
-            return word.is_owner or not word.is_capital
-        if end in _ALWAYS or (word.has_endings and end in _ENDINGS):
-            return True
+    """Return whether a word of a text is one of a name with an ending, or with a word before it."""
+    if said.startswith(form) and (end := said[len(form) :]) in _ALWAYS:
+        return end != "s" or word.is_owner or not word.is_capital
     if said.endswith(form) and said[: -len(form)] in _BEFORE:
         return True
     if form[-1] == "σ":
         return said.startswith(form[:-1]) and said[len(form) - 1 :] in _GREEK
     if not word.has_endings:
         return False
-    if form[-1] in _VOWELS and said.startswith(form[:-1]) and said[len(form) - 1 :] in _ENDINGS:
-        return True
-    stem = form[:-2] + form[-1]  # Tomek, Tomka
-    return form[-2] in "eе" and said.startswith(stem) and said[len(stem) :] in _ENDINGS
+    stems = {form, form[:-1] if form[-1] in _VOWELS else form}
+    if form[-2] in "eе":  # Tomek, Tomka
+        stems.add(form[:-2] + form[-1])
+    return any(said.startswith(stem) and said[len(stem) :] in _ENDINGS for stem in stems)

@@ -32,6 +32,7 @@ _VERSION = re.compile(r"(v?)(\d+\.\d+\.\d[\w.+\-]*)")
 _VERSION_STARTS = frozenset("v0123456789")
 _ENCODED, _OTHER_LETTERS = re.compile(r"(?:%[89a-f][0-9a-f])+"), re.compile(r"[^\x00-\x7f]+")
 """Letters outside ASCII in an address: encoded and not."""
+_HOST = re.compile(r"[^/?#:]+\.[^/?#:]+")
 _OTHER_DIGIT = re.compile(r"(?![0-9])\d")
 GROUPED = frozenset("tel phone mobile fax sms number account iban card".split())
 """Schemes whose numbers are written in groups."""
@@ -118,6 +119,23 @@ def spell_value(value: str) -> list[str]:
     if "/" in value and ("%" in value or not value.isascii()):
         return list(dict.fromkeys([value, _spell_letters(value)]))
     return _spell_number(value)
+
+
+def spell_host(address: str) -> list[str]:
+    """Return a web address with its host in other forms: without ``www``, and in ASCII or not."""
+    host = _HOST.match(address)
+    if host is None or "@" in host[0]:
+        return []
+    hosts, path = [host[0]], address[host.end() :]
+    try:
+        if "xn--" in host[0]:
+            hosts.append(host[0].encode().decode("idna"))
+        elif not host[0].isascii():
+            hosts.append(host[0].encode("idna").decode())
+    except UnicodeError:
+        pass  # no name of a host
+    bare = [one.removeprefix("www.") for one in hosts]
+    return [f"{one}{path}" for one in (*hosts[1:], *bare, *(f"www.{one}" for one in bare))]
 
 
 def _spell_letters(value: str) -> str:

@@ -3,6 +3,7 @@
 They were labelled by the question of the guide on sources: could a stranger choose this value?
 """
 
+# ruff: noqa: RUF001  letters of other languages
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -460,7 +461,7 @@ APPS: Mapping[str, tuple[Tool[..., Any], ...]] = {
         acts("pay_fee", WRITE, iban="iban"),
         acts("enter_deadline", WRITE, matter="matter"),
         acts("book_room", WRITE, room="booking"),
-        acts("set_password", WRITE, password="password"),
+        acts("set_password", WRITE, password="password"),  # noqa: S106  a scheme
     ),
 }
 """The tools of each application; the first returns a stranger's text."""
