@@ -32,7 +32,7 @@ _HOSTS = frozenset(("net", "host"))
 _PAGES = frozenset(("url", "link", "page", "website", "net address"))
 _FILES = frozenset(("file", "filename", "path", "document", "attachment"))
 _CATALOGUES = frozenset(("hotel", "restaurant", "company", "booking"))
-"""Schemes of things with cities and everyday words in their names: one word is not enough."""
+"""Schemes for things with cities and everyday words in their names: one word is not enough."""
 _FILE_WORDS = (
     "file|datei|fichier|archivo|fichero|ficheiro|arquivo|document|documento|dokument|plik|dosya"
     "|файл|документ|फ़ाइल|ملف"
@@ -219,7 +219,7 @@ def _describe_own(heard: Heard, wanted: Wanted, entry: OwnEntry) -> ValueSource:
 
 
 def _is_named(heard: Heard, wanted: Wanted, name: str, entry: OwnEntry) -> bool:
-    """Return whether a person has named an own row by this name of it."""
+    """Return whether a person has named an own row by this name."""
     said = [text for one in heard.around for text in one.said]
     if not is_short(name) and any(find_whole(name, text) >= 0 for text in said):
         return True
@@ -233,7 +233,7 @@ def _is_named(heard: Heard, wanted: Wanted, name: str, entry: OwnEntry) -> bool:
 
 
 def _is_shared(heard: Heard, word: Word, entry: OwnEntry) -> bool:
-    """Return whether a word is also in the name of someone else, or of a place."""
+    """Return whether a word is also in someone else's name, or in a place's."""
     return any(
         is_one_name(word, value)
         for one in heard.around

@@ -8,12 +8,12 @@ _TITLES = "dr|prof|mr|mrs|ms|mx|mme|mlle|hr|fr|sr|sra|srta|dott|ing|mag|st"
 _TITLE_DOT = re.compile(rf"(?<![\w.\-])({_TITLES})\.(?= )")
 _TITLE = re.compile(rf"(?:(?:{_TITLES})\.? )+")
 _FILE = re.compile(r"(.{4,}[ _\-].*)\.[a-z][a-z0-9]{1,4}")
-"""A file's name of several words."""
+"""A file's name with several words."""
 _WIDE_GAP = re.compile("(?<=[\u3040-\u30ff\u3400-\u9fff])[ ・](?=[\u3040-\u30ff\u3400-\u9fff])")
-"""Between the two names of a person, in Japanese."""
+"""Between a person's two names, in Japanese."""
 _MAX_CHARS = 200
 _MARKS = str.maketrans("\u2018\u2019\u2010\u2011\u2012\u2013\u2014\u2212", "''------")
-"""Apostrophes and dashes that programs put in place of those on a keyboard."""
+"""Apostrophes and dashes that programs put instead of those on a keyboard."""
 
 
 def drop_title_dots(text: str) -> str:
@@ -27,7 +27,7 @@ def type_marks(text: str) -> str:
 
 
 def list_stems(name: str) -> list[str]:
-    """Return a file's name of several words without its ending, or nothing."""
+    """Return a file's name with several words, without its ending, or nothing."""
     file = _FILE.fullmatch(name)
     return [file[1]] if file else []
 

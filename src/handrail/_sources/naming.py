@@ -43,7 +43,7 @@ _EVERYDAY = frozenset(
 )
 """Names that are everyday words, too: alone, they name no one."""
 _SLAVIC = re.compile("[ąęłńśźżćěřůčšžťďňľĺŕőűА-яёіїєґ]", re.IGNORECASE)
-"""Letters of languages in which names have endings."""
+"""Letters from languages in which names have endings."""
 _ENDINGS = frozenset(
     "a u y i e o owi em iem ie om ow ami ach ego emu ym im ej iej mu m ou "
     "а я у ю е и і ы о ои еи ою ею ом ем єм ові еві ого его ому ему ым им ую оі".split()
@@ -57,7 +57,7 @@ _BEFORE = frozenset("و ف ب ل ك ال وال بال فال كال لل ول �
 """Arabic and Hebrew words written together with the next one."""
 _MAX_CHARS, _MAX_WORDS, _LEAST_LETTERS, _LEAST_STEM = 200, 8, 4, 3
 _SLACK = 2
-"""Words between those of a name, as in "the District Court in Leeds"."""
+"""Words inside a name, as in "the District Court in Leeds"."""
 
 
 class Word(NamedTuple):
@@ -66,7 +66,7 @@ class Word(NamedTuple):
     forms: frozenset[str]
     """Its spellings without accents, also without what an apostrophe separates."""
     whole: frozenset[str]
-    """Those of the whole word."""
+    """The whole word's."""
     is_name: bool
     """Whether it can be a name, by its first letter."""
     is_capital: bool
@@ -90,9 +90,9 @@ _WIDE = Word(
 """A word in a script without spaces."""
 
 
-@lru_cache(128)  # the prompts of some runs
+@lru_cache(128)  # some runs' prompts
 def list_words(text: str) -> tuple[Word, ...]:
-    """Return the words of a text that a person wrote."""
+    """Return the words in a text that a person wrote."""
     text = type_marks(unicodedata.normalize("NFKC", text))
     is_lower, has_endings = text == text.lower(), _SLAVIC.search(text) is not None
     found: list[Word] = []
@@ -126,7 +126,7 @@ def _list_parts(plain: str) -> list[str]:
     return [part for part in parts if part]
 
 
-@lru_cache(4_096)  # the words of own names
+@lru_cache(4_096)  # the words in own names
 def _list_forms(word: str) -> tuple[str, ...]:
     """Return a word without accents. A letter with an umlaut is one letter, or two."""
     plain = unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFD", word)))
@@ -147,7 +147,7 @@ def list_tokens(name: str) -> tuple[str, ...]:
 
 
 def is_phrase(value: str) -> bool:
-    """Return whether a value may be a name of several words: no address, number or date."""
+    """Return whether a value may be a name with several words: no address, number or date."""
     words = value.split()
     is_name = value[:1].upper() == value[:1] and "@" not in value
     return is_name and sum(len(word) > 1 and word.isalpha() for word in words) > 1
@@ -160,9 +160,9 @@ def spell_own(value: str, schemes: frozenset[str]) -> list[str]:
 
 
 def has_name(name: str, text: str, *, is_party: bool) -> bool:
-    """Return whether a text has all words of a name close together, perhaps with endings.
+    """Return whether a text has all of a name's words close together, perhaps with endings.
 
-    Those of a person or a firm may be in another order.
+    A person's or a firm's may be in another order.
     """
     tokens = list_tokens(name)
     if not tokens or (len(tokens) == 1 and len(tokens[0]) < _LEAST_LETTERS):
@@ -213,7 +213,7 @@ def has_phrase(value: str, text: str) -> bool:
 
 
 def find_one_name(name: str, text: str) -> list[Word]:
-    """Return the words in a text that are one word of a person's or a firm's name."""
+    """Return the words in a text that are one word in a person's or a firm's name."""
     tokens = [one for one in list_tokens(name) if one[0].isalpha() and one not in _EVERYDAY]
     words = list_words(text)
     joined = [one for one in tokens if is_wide(one[0]) and find_whole(one, normalize(text)) >= 0]
@@ -227,12 +227,12 @@ def find_one_name(name: str, text: str) -> list[Word]:
 
 
 def is_one_name(word: Word, name: str) -> bool:
-    """Return whether a word is one of a name's, too."""
+    """Return whether a name has a word, too."""
     return any(_is(word, token) for token in list_tokens(name))
 
 
 def _is_of_another(words: Sequence[Word], at: int, tokens: Iterable[str]) -> bool:
-    """Return whether a word is in a longer name of someone else, such as Anna in "Anna Berg"."""
+    """Return whether a word is in someone else's longer name, such as Anna in "Anna Berg"."""
     word, beside = words[at], list[Word]()
     if at and not words[at - 1].is_last and not words[at - 1].is_first:
         beside.append(words[at - 1])
@@ -248,7 +248,7 @@ def _is_of_another(words: Sequence[Word], at: int, tokens: Iterable[str]) -> boo
 
 
 def _is(word: Word, token: str) -> bool:
-    """Return whether a word is one of a name's, perhaps with an ending."""
+    """Return whether a word is a name's, perhaps with an ending."""
     forms = _list_forms(token)
     if not word.forms.isdisjoint(forms):
         return True
@@ -258,7 +258,7 @@ def _is(word: Word, token: str) -> bool:
 
 
 def _has_ending(word: Word, form: str, said: str) -> bool:
-    """Return whether a word of a text is one of a name with an ending, or with a word before it."""
+    """Return whether a text's word is a name's with an ending, or with a word before it."""
     if said.startswith(form) and (end := said[len(form) :]) in _ALWAYS:
         return end != "s" or word.is_owner or not word.is_capital
     if said.endswith(form) and said[: -len(form)] in _BEFORE:

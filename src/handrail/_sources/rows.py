@@ -24,12 +24,12 @@ _PARTIES = re.compile(
     r"|owner|client|customer|tenant|patient|pupil|student|guest|employee|supplier|vendor|firm|company)$",
     re.IGNORECASE,
 )
-"""Fields of a person or a firm, who can be named by one word of the name."""
+"""A person's or a firm's fields: one word in the name can be enough."""
 _PLACES = re.compile(
     r"(?:[._]|^)(?:city|town|place|location|address|street|region|country|category|type|kind|trade)$",
     re.IGNORECASE,
 )
-"""Fields of places and kinds: their words are in many names."""
+"""Fields for places and kinds: their words are in many names."""
 
 
 class OwnEntry(NamedTuple):
@@ -39,7 +39,7 @@ class OwnEntry(NamedTuple):
     call_id: str
     tool: str
     names: tuple[str, ...]
-    """What the same row calls the thing, if no other row of the result does."""
+    """What the same row calls the thing, if no other row in the result does."""
     is_party: bool
     """Whether the row is about a person or a firm."""
     title: str
@@ -47,7 +47,7 @@ class OwnEntry(NamedTuple):
     is_new: bool
 
     def is_same_row(self, other: OwnEntry) -> bool:
-        """Return whether another value is of this row, or of one with the same name."""
+        """Return whether another value is in this row, or in one with the same name."""
         is_here = (self.call_id, row_of(self.own)) == (other.call_id, row_of(other.own))
         return is_here or not set(self.names).isdisjoint(other.names)
 
@@ -58,7 +58,7 @@ class OwnEntry(NamedTuple):
 
     @property
     def is_about_place(self) -> bool:
-        """Whether it says where something is, or of which kind."""
+        """Whether it says where something is, or which kind."""
         return _PLACES.search(self.own.place) is not None
 
 
@@ -89,7 +89,7 @@ def list_own(name: str, args: Any, result: Result) -> Iterator[OwnEntry]:
 
 
 def row_of(one: OwnValue) -> str:
-    """Return the place of the row with an own value. An item of a list is its own row."""
+    """Return the place of the row with an own value. A list's item is its own row."""
     row, dot, _ = one.place.rpartition(".")
     return row if dot else one.place
 

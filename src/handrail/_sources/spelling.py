@@ -133,7 +133,7 @@ def spell_host(address: str) -> list[str]:
         elif not host[0].isascii():
             hosts.append(host[0].encode("idna").decode())
     except UnicodeError:
-        pass  # no name of a host
+        pass  # no host's name
     bare = [one.removeprefix("www.") for one in hosts]
     return [f"{one}{path}" for one in (*hosts[1:], *bare, *(f"www.{one}" for one in bare))]
 
