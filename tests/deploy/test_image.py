@@ -27,7 +27,7 @@ set -e
 cd /tmp
 bin=$(echo /usr/lib/postgresql/*/bin)
 echo secret >/tmp/password
-$bin/initdb --auth=scram-sha-256 --username=handrail --pwfile=/tmp/password -D /tmp/data >/dev/null
+$bin/initdb --encoding=UTF8 --auth=scram-sha-256 --username=handrail --pwfile=/tmp/password -D /tmp/data >/dev/null
 exec $bin/postgres -D /tmp/data -c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp
 """
 ASK = """

@@ -20,12 +20,11 @@ from weakref import WeakKeyDictionary
 
 from handrail._support.private_files import find_runs_folder
 from handrail.runs._sealing.codec import Codec
-from handrail.runs._store.appending import Appender
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Values
 from handrail.runs._store.schema import check_schema, migrate
 from handrail.runs._store.sqlite import BUSY_SECONDS
-from handrail.runs._store.writes import HEADS, as_text, read_head, unpack
+from handrail.runs._store.writes import HEADS, Appender, as_text, read_head, unpack
 from handrail.runs.journal import (
     EventRow,
     JournalEntry,
