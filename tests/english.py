@@ -113,7 +113,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "docs/coding": (18, 15),
     "docs/concepts": (18, 11),
     "docs/contributing": (18, 15),
-    "docs/decisions": (18, 15),
+    "docs/decisions": (12, 9),
     "docs/frameworks": (7, 9),
     "docs/get-started": (11, 14),
     "docs/guides": (17, 15),

@@ -109,7 +109,7 @@ class Places:
     async def _wait(self, principal: Principal) -> None:
         """Wait for a place, and take it. If the wait is given up, the place is taken anyway."""
         number = _number.get()
-        if not self._waiting and self._has_place(principal):
+        if not (self._waiting or self._is_full()) and self._has_share(principal):
             self._take(principal, number)
             return
         started = anyio.Event()
@@ -142,7 +142,7 @@ class Places:
 
     def _start(self) -> None:
         """Start the calls with a free slot, one from each principal in turn."""
-        while self._waiting and (able := self._find_able()):
+        while not self._is_full() and (able := list(filter(self._has_share, self._waiting))):
             principal = able[0]
             number, started = first = self._waiting[principal][0]
             started.set()
@@ -154,13 +154,12 @@ class Places:
     def _count_all(self) -> int:
         return sum(map(len, self._running.values()))
 
-    def _find_able(self) -> list[Principal]:
-        """Return the principals with a waiting call and a free place, in turn."""
-        return [principal for principal in self._waiting if self._has_place(principal)]
+    def _is_full(self) -> bool:
+        return self._count_all() >= self._most_running
 
-    def _has_place(self, principal: Principal) -> bool:
-        has_share = self._count(principal) < self._part(self._most_running, principal)
-        return has_share and self._count_all() < self._most_running
+    def _has_share(self, principal: Principal) -> bool:
+        """Return whether a principal may run one more call, if there is a place."""
+        return self._count(principal) < self._part(self._most_running, principal)
 
     def _drop(self, principal: Principal, call: _Waiting) -> None:
         waiting = self._waiting[principal]

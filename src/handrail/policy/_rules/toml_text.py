@@ -41,10 +41,11 @@ def format_value(value: Any) -> str:
 
 def _quote(value: str) -> str:
     """Return a TOML string, with invisible characters escaped."""
-    return '"' + "".join(map(_escape_letter, value)) + '"'
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+    if not quoted.isprintable():
+        quoted = "".join(map(_escape_letter, quoted))
+    return f'"{quoted}"'
 
 
 def _escape_letter(letter: str) -> str:
-    if letter in '"\\':
-        return f"\\{letter}"
     return letter if letter.isprintable() else f"\\U{ord(letter):08X}"
