@@ -142,8 +142,8 @@ def spawn(
     """
     loop = running_loop()
     if loop is not None:
-        work: Any = start(*args)
-        return loop.create_task(_Noticed(work, lost, args) if lost else work, context=context)
+        work: Any = start(*args) if lost is None else _Noticed(start(*args), lost, args)
+        return loop.create_task(work, context=context)
     spawn_system_task = sys.modules["trio"].lowlevel.spawn_system_task
     task: object = spawn_system_task(start, *args, context=context)
     return task
