@@ -300,7 +300,7 @@ class Conversations:
     def plan_settling(
         self, head: ConversationHead, messages: Sequence[Message]
     ) -> tuple[ConversationHead, _Step, Sequence[_Step]]:
-        """Return what ``settle`` writes: the new head, a statement that must change a row, more."""
+        """Return what ``settle`` writes: the new head, its guard, and other statements."""
         return self._plan(head, messages, run=head.run, lease=0.0)
 
     def _plan(
