@@ -13,15 +13,15 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from cli_harness import Handrail, commands, groups, made  # noqa: E402  found there
+from cli_harness import Handrail, commands, made  # noqa: E402  found there
 
 PAGE = ROOT / "docs" / "cli" / "reference.md"
 BEGINNING = """\
 # All commands
 
-The help of every command, without the [options that several commands share](#shared-options). Every command
-takes the common ones, and a line that begins with "Also" names the others. `--help` prints all of them.
-All commands share their [output formats and exit codes](output.md).
+Every command with its arguments and options; `--help` says more. Every command takes the common
+[shared options](#shared-options), and those that a line beginning with "Also" names. See also
+[output formats and exit codes](output.md).
 
 ```console
 $ handrail --version
@@ -51,13 +51,9 @@ class Option(NamedTuple):
         return re.findall(r"--[\w-]+", self.text)[0]
 
 
-_HELP = Option("Options", "-h, --help Show this message and exit.")
-"""Groups of commands have it in another place."""
-
-
 def page(handrail: Handrail) -> str:
     """The whole page."""
-    helps = {words: _help(handrail, words) for words in sorted([*groups(), *commands()])}
+    helps = {words: _help(handrail, words) for words in sorted(commands())}
     shared = _find_shared(helps.values())
     return BEGINNING + _shared_section(shared) + "".join(_sections(helps, shared))
 
@@ -78,7 +74,7 @@ def _find_shared(helps: Iterable[list[Part]]) -> list[Option]:
     seen = Counter(
         _option(part.heading, row) for parts in helps for part in parts[1:] for row in part.rows
     )
-    return [option for option, times in seen.items() if times > 2 and option.text.startswith("-")]
+    return [option for option, times in seen.items() if times > 2]
 
 
 def _option(heading: str, row: str) -> Option:
@@ -89,23 +85,38 @@ def _shared_section(shared: list[Option]) -> str:
     lines = ["\n## Shared options\n"]
     for heading in dict.fromkeys(option.heading for option in shared):
         options = [option for option in shared if option.heading == heading]
-        if options != [_HELP]:
-            lines.append(f"\n{heading}:\n\n| option | does |\n|---|---|\n")
-            lines.extend(_table_row(option) for option in options if option != _HELP)
+        kind = "argument" if heading == "Positional arguments" else "option"
+        lines.append(f"\n{heading}:\n\n| {kind} | does |\n|---|---|\n")
+        lines.extend(_table_row(option) for option in options)
     return "".join(lines)
 
 
 def _table_row(option: Option) -> str:
-    [found] = re.findall(r"^((?:-\w, )?--[\w-]+(?: [A-Z:_]+| \[[^]]*\])?) (.*)$", option.text)
+    [found] = re.findall(
+        r"^((?:-\w, )?--[\w-]+(?: [A-Z:_]+| \[[^]]*\])?|[^\s-]\S*) (.*)$", option.text
+    )
     spelled, does = found
     return f"| `{spelled.replace('|', chr(92) + '|')}` | {does} |\n"
 
 
 def _sections(helps: dict[tuple[str, ...], list[Part]], shared: list[Option]) -> Iterator[str]:
+    seen: dict[str, str] = {}
     for words, parts in helps.items():
-        own = "\n\n".join(text for part in parts if (text := _own(part, shared)))
+        name = " ".join(["handrail", *words])
+        usage, about = _split_usage(parts[0], name)
+        rest = [text for part in parts[1:] if (text := _own(part, shared))]
+        same = seen.setdefault("\n\n".join([about, *rest]), name)
+        own = "\n\n".join(text for text in (usage, about, *rest) if text)
         also = "".join(f"\n{line}\n" for line in [_name_shared(parts, shared)] if line)
-        yield f"\n## {' '.join(['handrail', *words])}\n\n```text\n{own}\n```\n{also}"
+        text = f"```text\n{own}\n```\n{also}" if same == name else f"The same as `{same}`.\n"
+        yield f"\n## {name}\n\n{text}"
+
+
+def _split_usage(part: Part, name: str) -> tuple[str, str]:
+    """Return how to call a command, empty if by its name alone, and its first paragraph."""
+    usage, about, *_ = part.rows[0].split("\n\n")
+    usage = usage.replace(" [OPTIONS]", "")
+    return "" if usage == f"Usage: {name}" else usage, about.strip("\n")
 
 
 def _name_shared(parts: list[Part], shared: list[Option]) -> str:
@@ -114,12 +125,13 @@ def _name_shared(parts: list[Part], shared: list[Option]) -> str:
     for part in parts:
         used = {_option(part.heading, row) for row in part.rows}
         options = [option for option in shared if option.heading == part.heading]
-        if options and used.issuperset(options):
+        if part.heading in {"Common options", "Positional arguments"}:
+            continue
+        if part.heading != "Options" and options and used.issuperset(options):
             names.append(f"*{part.heading}*")
         else:
             names.extend(f"`{option.name}`" for option in options if option in used)
-    named = [name for name in names if name not in {"*Common options*", "`--help`"}]
-    return f"Also: {', '.join(named)}." if named else ""
+    return f"Also: {', '.join(names)}." if names else ""
 
 
 def _own(part: Part, shared: list[Option]) -> str:
