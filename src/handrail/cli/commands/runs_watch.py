@@ -17,8 +17,8 @@ from handrail.cli._base.printable import one_line
 from handrail.cli._runs.denials import clip
 from handrail.cli._runs.saved import SavedRun, run_ids
 from handrail.cli._runs.stores import StoredRun, open_store
-from handrail.runs.journal import STATUS
 from handrail.runs.lines import EVENTS, LineFields, as_fields
+from handrail.runs.statuses import WAITING
 from handrail.runs.wording import describe_status
 
 _POLL_SECONDS = 0.2
@@ -73,7 +73,7 @@ async def _stream(saved: StoredRun, after: int, show: Show) -> int:
             async for place, fields in updates:
                 show(fields)
                 after = int(place.partition("-")[0])
-                if fields["event"] == STATUS and not saved.busy:
+                if fields.get("status") == WAITING.status:
                     break
     return after
 
