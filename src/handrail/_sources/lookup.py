@@ -244,36 +244,58 @@ def _is_shared(heard: Heard, word: Word, entry: OwnEntry) -> bool:
 
 
 def _find_read(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
+    code = _find_code(spellings[0]) if len(spellings) == 1 else ""
     for one in heard.around:
         for value in spellings:
-            if (found := _search(one, value)) is not None:
+            if (found := _search(one, value, code)) is not None:
                 place, words = found.quote(value)
                 about = {"call_id": found.call_id, "tool": found.tool, "place": place}
                 return _make(wanted, "read", **about, quote=words)
     return None
 
 
-def _search(heard: Heard, value: str) -> ReadText | None:
-    """Return the first result with a value. No result is searched twice."""
+def _find_code(value: str) -> str:
+    """Return a code in an address, which is worth naming if it was read."""
+    parts = _list_parts(value) if find_groups(value) is None else []
+    return next((part for part in parts if _CODE.search(part)), "")
+
+
+def _search(heard: Heard, value: str, code: str = "") -> ReadText | None:
+    """Return the first result with a value. No result is searched twice.
+
+    A text without a code in the value has no value either. So both are searched in one pass.
+    """
     start, reads = heard.progress.get(value, 0), heard.reads
     groups = find_groups(value) if start < len(reads) else None
+    code = code if start == heard.progress.get(code, 0) else ""
+    needle, code_at = code or value, -1
     for index in range(start, len(reads)):
         text = reads[index].text
-        found = value in text and find_whole(value, text) >= 0
+        has_needle = needle in text
+        if code and has_needle and code_at < 0 and find_whole(code, text) >= 0:
+            code_at = index
+        found = has_needle and find_whole(value, text) >= 0
         if found or (groups is not None and groups.search(text)):
             heard.progress[value] = index
             return reads[index]
     heard.progress[value] = len(reads)
+    if code:
+        heard.progress[code] = code_at if code_at >= 0 else len(reads)
     return None
 
 
-def _describe_made_up(heard: Heard, wanted: Wanted, value: str) -> ValueSource:
-    """Describe a value from nowhere, with the first part that was read."""
+def _list_parts(value: str) -> list[str]:
+    """Return the parts in a value from nowhere that may have been read: first the numbers."""
     several = _PARTS.split(value[:_MAX_VALUE_CHARS], _MAX_PARTS)[:_MAX_PARTS]
     parts = [part for part in several if _MIN_PART_CHARS <= len(part) < len(value)]
     if not _IS_ADDRESS.search(value):  # a mail host says little
         parts = [part for part in parts if _CODE.search(part)]
-    for part in sorted(parts, key=lambda part: not part.isdigit()):
+    return sorted(parts, key=lambda part: not part.isdigit())
+
+
+def _describe_made_up(heard: Heard, wanted: Wanted, value: str) -> ValueSource:
+    """Describe a value from nowhere, with the first part that was read."""
+    for part in _list_parts(value):
         if any(find_whole(part, text) >= 0 for one in heard.around for text in one.said):
             continue
         for one in heard.around:
