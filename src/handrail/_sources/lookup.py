@@ -200,7 +200,8 @@ def _is_in_path(value: str, text: str) -> bool:
 def _find_own(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
     best: ValueSource | None = None
     known = [one for one in heard.around if one.own]
-    keys = [key for value in spellings for key in spell_own(value, wanted.schemes) if known]
+    names = spellings if known else []
+    keys = [key for value in names for key in spell_own(value, wanted.schemes)]
     for one in known:
         for entry in (entry for key in dict.fromkeys(keys) for entry in one.own.get(key, ())):
             if entry.own.scheme and entry.own.scheme.casefold() not in wanted.schemes:
