@@ -32,7 +32,7 @@ from handrail._execution.view import View
 from handrail._permissions.checked_call import Policy
 from handrail._turn.background import first_results
 from handrail._turn.event_feed import EventFeed
-from handrail._turn.heard_runs import TurnFeed
+from handrail._turn.heard_runs import follow
 from handrail._turn.owner import stop_and_wait
 from handrail._turn.record import EMPTY, CallRecords, make_options
 from handrail._turn.turn import Turn
@@ -276,12 +276,8 @@ class Executor:
             said: What people wrote since the run's last turn, for ``CheckedCall.sources``.
             **options: The other options above.
         """
-        heard = self._pipeline.heard.hear(run, said, options.get("heard"))
-        if heard is not None:
-            options["heard"] = heard
-        turn: Turn[Any] = Turn(self._tasks, id, run, make_options(options, loaded))
-        if heard is not None and heard.follows_turns:
-            heard.follow(TurnFeed(turn, heard))
+        options["heard"] = self._pipeline.heard.hear(run, said, options.get("heard"))
+        turn = follow(Turn(self._tasks, id, run, make_options(options, loaded)))
         if tools is not None:
             turn.tools, turn.generation = tools, -1
         return turn

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from handrail._sources.rows import OwnEntry
 
 _MOST_FEEDS = 16
-"""A run without lookups listens to so many turns together."""
+"""After these turns, a run listens even without a lookup."""
 _BEFORE, _AFTER = 60, 40
 """Characters quoted around a value."""
 HAS_READ = "has_read"

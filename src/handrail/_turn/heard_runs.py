@@ -52,6 +52,14 @@ class HeardRuns:
         return heard
 
 
+def follow(turn: Turn[Any]) -> Turn[Any]:
+    """Return a turn that its run's memory follows."""
+    heard = turn.options.heard
+    if heard is not None and heard.follows_turns:
+        heard.follow(TurnFeed(turn, heard))
+    return turn
+
+
 class TurnFeed:
     """Returns the calls of a turn that have ended.
 
