@@ -48,6 +48,8 @@ DAY = 86_400.0
 MAX_RUNS = 10_000
 """Runs whose tokens a page counts at most."""
 DAYS = (1, 7, 30)
+_MAX_WRITING = 2_000
+"""Characters shown of a reply under way: the last ones."""
 POLICY = "default-src 'none'; style-src data:; img-src data:; base-uri 'none'; form-action 'none'"
 CallView: TypeAlias = tuple[CallRow, Bar, Clear, str]
 
@@ -102,9 +104,11 @@ class Runs:
             calls = records.calls(run, after=start, turn=turn, limit=size)
             chosen = records.call(run, call, page=calls) if call is not None else None
             turns = records.turns(run, after=max(0, calls.first_turn - 1))
-            return found, records.parts(run), turns, calls, chosen
+            writes = found.status == "running" and sees_content(visit, found)
+            text = self._site.store.runs.text_under_way(run) if writes else ""
+            return found, records.parts(run), turns, calls, chosen, text
 
-        found, parts, turns, calls, chosen = await self._site.read(visit, "viewer", read)
+        found, parts, turns, calls, chosen, text = await self._site.read(visit, "viewer", read)
         now, hides = self._site.clock(), not sees_content(visit, found)
         place = {"after": after, "turn": turn}
         query = urlencode({name: value for name, value in place.items() if value is not None})
@@ -115,6 +119,7 @@ class Runs:
             run=found,
             strip=draw_strip(parts, parts[0].start if parts else 0, found.ended or found.changed),
             turns=views,
+            writing=text[-_MAX_WRITING:],
             before=calls.rows[0].number - 1 if calls.first_turn else 0,
             next=calls.next,
             here_query=Clear(f"{query}&" if query else ""),
@@ -263,7 +268,7 @@ def export_run(
         parent="base.html",
         policy=Clear(POLICY),
         style=Clear(f"data:text/css;base64,{base64.b64encode(css).decode()}"),
-        **dict.fromkeys(("base", "script", "before", "next", "here_query"), ""),
+        **dict.fromkeys(("base", "script", "before", "next", "here_query", "writing"), ""),
         person=None,
         drawer=None,
         run=found,

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import unquote
 from weakref import WeakValueDictionary
 
 import anyio
 from anyio import to_thread
+from anyio.abc import TaskGroup
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Scope
@@ -55,6 +59,11 @@ class Streams:
 
         The last of all is under ``""``.
         """
+        self._texts = Counter[str]()
+        """How often text came for each run whose page is open."""
+        self._open_runs = Counter[str]()
+        self._readers: dict[str, anyio.CancelScope] = {}
+        self._group: TaskGroup
         self._listed = 0.0
         self._pages = WeakValueDictionary[tuple[Person, str, str], _Page]()
         self._news = anyio.Event()
@@ -80,42 +89,74 @@ class Streams:
         run = from_path(found["id"] or "") if path.startswith("/runs/") else ""
         run = INBOX if path.startswith(INBOX) else run
         shared = self._pages.setdefault((visit.person, path, query), _Page(request, scope))
-        need(await shared.read(self._places.get(run, 0)) or None)  # another person's page
+        need(await shared.read(self._place(run)) or None)  # another person's page
         seen = request.headers.get("last-event-id", "") or str(number_of(request, "after"))
         events = self._events(shared, run, seen)
         return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
 
     async def _events(self, shared: _Page, run: str, seen: str) -> AsyncGenerator[str]:
         """Yield a page's live parts after each change."""
-        self._open += 1
+        self._join(run)
         try:
-            before, shown = "", -1
+            before, shown = "", (-1, 0)
             for _ in range(MAX_WAKES):
-                place = self._places.get(run, 0)
-                if place != shown and (str(place) != seen or not place):
+                place = number, _ = self._place(run)
+                if place != shown and (str(number) != seen or not number):
                     fresh = await shared.read(place)
                     if fresh != before:
-                        yield f"id: {place}\nevent: page\ndata: {json.dumps(fresh)}\n\n"
+                        yield f"id: {number}\nevent: page\ndata: {json.dumps(fresh)}\n\n"
                     before = fresh
                 shown, seen = place, ""
                 with anyio.move_on_after(QUIET_SECONDS):
-                    while self._places.get(run, 0) == place and not self._ended:
+                    while self._place(run) == place and not self._ended:
                         await self._news.wait()
                 if self._ended:
                     return
                 yield ":\n\n"
                 await anyio.sleep(GAP_SECONDS)
         finally:
-            self._open -= 1
+            self._leave(run)
+
+    def _place(self, run: str) -> tuple[int, int]:
+        return self._places.get(run, 0), self._texts[run]
+
+    def _join(self, run: str) -> None:
+        self._open += 1
+        self._open_runs[run] += 1
+        if self._open_runs[run] == 1 and run not in {"", INBOX}:
+            self._readers[run] = anyio.CancelScope()
+            self._group.start_soon(self._read_text, run, self._readers[run])
+
+    def _leave(self, run: str) -> None:
+        self._open -= 1
+        self._open_runs -= Counter([run])  # leaves out those without a page
+        if run in self._readers and not self._open_runs[run]:
+            self._readers.pop(run).cancel()
+            del self._texts[run]
+
+    async def _read_text(self, run: str, scope: anyio.CancelScope) -> None:
+        """Wake the pages of a run when its model writes, as long as one is open."""
+        store = self._site.store.runs
+        with scope, suppress(Exception):  # the page shows the journal without it
+            head = await to_thread.run_sync(store.head, run)
+            if head is None or "application" not in head.summary:  # without a worker
+                return
+            updates: Any = store.watch(run, after=str(head.entries))
+            async with aclosing(updates) as found:
+                async for _, fields in found:
+                    if fields["event"] == "delta":
+                        self._texts[run] += 1
+                        self._wake()
 
     async def read(self) -> None:
         """Follow the journal for all streams, and close it when the task is cancelled."""
         try:
-            while True:
-                try:
-                    await self._follow()
-                except JournalError:
-                    await anyio.sleep(_RETRY_SECONDS)
+            async with anyio.create_task_group() as self._group:
+                while True:
+                    try:
+                        await self._follow()
+                    except JournalError:
+                        await anyio.sleep(_RETRY_SECONDS)
         finally:
             self._site.store.close()
 
@@ -132,8 +173,11 @@ class Streams:
             now = anyio.current_time()
             if event.kind not in OF_CALLS or now - self._listed > LIST_SECONDS:
                 self._places[INBOX], self._listed = event.place, now
-            self._news.set()
-            self._news = anyio.Event()
+            self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
 
 
 class _Page:
@@ -142,9 +186,9 @@ class _Page:
     def __init__(self, request: Request, scope: Scope) -> None:
         self._request, self._scope = request, scope
         self._one = anyio.Lock()
-        self._place, self._until, self._html = -1, 0.0, ""
+        self._place, self._until, self._html = (-1, 0), 0.0, ""
 
-    async def read(self, place: int) -> str:
+    async def read(self, place: tuple[int, int]) -> str:
         """Return the parts after an event position, or "" if the person may not see them."""
         async with self._one:
             if self._place != place or anyio.current_time() > self._until:
