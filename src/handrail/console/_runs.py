@@ -48,8 +48,6 @@ DAY = 86_400.0
 MAX_RUNS = 10_000
 """Runs whose tokens a page counts at most."""
 DAYS = (1, 7, 30)
-_MAX_WRITING = 2_000
-"""Characters shown of a reply under way: the last ones."""
 POLICY = "default-src 'none'; style-src data:; img-src data:; base-uri 'none'; form-action 'none'"
 CallView: TypeAlias = tuple[CallRow, Bar, Clear, str]
 
@@ -104,8 +102,7 @@ class Runs:
             calls = records.calls(run, after=start, turn=turn, limit=size)
             chosen = records.call(run, call, page=calls) if call is not None else None
             turns = records.turns(run, after=max(0, calls.first_turn - 1))
-            writes = found.status == "running" and sees_content(visit, found)
-            text = self._site.store.runs.text_under_way(run) if writes else ""
+            text = records.text_under_way(run) if sees_content(visit, found) else ""
             return found, records.parts(run), turns, calls, chosen, text
 
         found, parts, turns, calls, chosen, text = await self._site.read(visit, "viewer", read)
@@ -119,7 +116,7 @@ class Runs:
             run=found,
             strip=draw_strip(parts, parts[0].start if parts else 0, found.ended or found.changed),
             turns=views,
-            writing=text[-_MAX_WRITING:],
+            writing=text,
             before=calls.rows[0].number - 1 if calls.first_turn else 0,
             next=calls.next,
             here_query=Clear(f"{query}&" if query else ""),

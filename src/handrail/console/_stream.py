@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import unquote
 from weakref import WeakValueDictionary
 
 import anyio
 from anyio import to_thread
-from anyio.abc import TaskGroup
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Scope
@@ -25,7 +21,7 @@ from handrail.console._guard import Refusal
 from handrail.console._identity import Person
 from handrail.console._store import Site, need, number_of, visit_of
 from handrail.net import count_files
-from handrail.runs import JournalError
+from handrail.runs import JournalError, Records
 from handrail.runs.records import from_path
 
 MAX_STREAMS = 1_000
@@ -59,11 +55,8 @@ class Streams:
 
         The last of all is under ``""``.
         """
-        self._texts = Counter[str]()
-        """How often text came for each run whose page is open."""
-        self._open_runs = Counter[str]()
-        self._readers: dict[str, anyio.CancelScope] = {}
-        self._group: TaskGroup
+        self._texts: Mapping[str, int] = {}
+        """How much each reply under way has, by run."""
         self._listed = 0.0
         self._pages = WeakValueDictionary[tuple[Person, str, str], _Page]()
         self._news = anyio.Event()
@@ -96,7 +89,7 @@ class Streams:
 
     async def _events(self, shared: _Page, run: str, seen: str) -> AsyncGenerator[str]:
         """Yield a page's live parts after each change."""
-        self._join(run)
+        self._open += 1
         try:
             before, shown = "", (-1, 0)
             for _ in range(MAX_WAKES):
@@ -115,48 +108,28 @@ class Streams:
                 yield ":\n\n"
                 await anyio.sleep(GAP_SECONDS)
         finally:
-            self._leave(run)
+            self._open -= 1
 
     def _place(self, run: str) -> tuple[int, int]:
-        return self._places.get(run, 0), self._texts[run]
+        return self._places.get(run, 0), self._texts.get(run, 0)
 
-    def _join(self, run: str) -> None:
-        self._open += 1
-        self._open_runs[run] += 1
-        if self._open_runs[run] == 1 and run not in {"", INBOX}:
-            self._readers[run] = anyio.CancelScope()
-            self._group.start_soon(self._read_text, run, self._readers[run])
-
-    def _leave(self, run: str) -> None:
-        self._open -= 1
-        self._open_runs -= Counter([run])  # leaves out those without a page
-        if run in self._readers and not self._open_runs[run]:
-            self._readers.pop(run).cancel()
-            del self._texts[run]
-
-    async def _read_text(self, run: str, scope: anyio.CancelScope) -> None:
-        """Wake the pages of a run when its model writes, as long as one is open."""
-        store = self._site.store.runs
-        with scope, suppress(Exception):  # the page shows the journal without it
-            head = await to_thread.run_sync(store.head, run)
-            if head is None or "application" not in head.summary:  # without a worker
-                return
-            updates: Any = store.watch(run, after=str(head.entries))
-            async with aclosing(updates) as found:
-                async for _, fields in found:
-                    if fields["event"] == "delta":
-                        self._texts[run] += 1
-                        self._wake()
+    async def _look(self, records: Records) -> None:
+        """Wake the pages of runs whose models write."""
+        while True:
+            await anyio.sleep(SHARED_SECONDS)
+            texts = await to_thread.run_sync(records.texts_under_way) if self._open else {}
+            if texts != self._texts:
+                self._texts = texts
+                self._wake()
 
     async def read(self) -> None:
         """Follow the journal for all streams, and close it when the task is cancelled."""
         try:
-            async with anyio.create_task_group() as self._group:
-                while True:
-                    try:
-                        await self._follow()
-                    except JournalError:
-                        await anyio.sleep(_RETRY_SECONDS)
+            while True:
+                try:
+                    await self._follow()
+                except* JournalError:
+                    await anyio.sleep(_RETRY_SECONDS)
         finally:
             self._site.store.close()
 
@@ -165,15 +138,16 @@ class Streams:
         newest = await to_thread.run_sync(partial(records.events, limit=1))
         self._ready.set()
         events = records.follow(max((one.row.place for one in newest.rows), default=0))
-        while True:
-            event = await anext(events)
-            if len(self._places) > MAX_PLACES:  # an older run's page is then sent once more
-                self._places.clear()
-            self._places[event.run] = self._places[""] = event.place
-            now = anyio.current_time()
-            if event.kind not in OF_CALLS or now - self._listed > LIST_SECONDS:
-                self._places[INBOX], self._listed = event.place, now
-            self._wake()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._look, records)
+            async for event in events:
+                if len(self._places) > MAX_PLACES:  # an older run's page is then sent once more
+                    self._places.clear()
+                self._places[event.run] = self._places[""] = event.place
+                now = anyio.current_time()
+                if event.kind not in OF_CALLS or now - self._listed > LIST_SECONDS:
+                    self._places[INBOX], self._listed = event.place, now
+                self._wake()
 
     def _wake(self) -> None:
         self._news.set()

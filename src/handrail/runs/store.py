@@ -242,12 +242,6 @@ class RunStore:
             async for update in updates:
                 yield update
 
-    def text_under_way(self, run: str) -> str:
-        """Return the text of the reply that a durable run's model writes now, or ""."""
-        from handrail.runs._live.pieces import read_text
-
-        return read_text(self.select, run)
-
     async def answer(self, request_id: str, answer: Answer, *, by: str | Claimant) -> AnswerOutcome:
         """Answer a request if this person may, and return whether the answer is used.
 

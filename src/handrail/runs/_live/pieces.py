@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from handrail.messages import ArgsDelta, Delta
-from handrail.runs._store.port import Select, Step
+from handrail.runs._store.port import Step
 from handrail.runs._store.tables import add_row
 
 PieceKind: TypeAlias = Literal["text", "thought", "args"]
@@ -82,16 +82,6 @@ def skip(pieces: Iterable[Piece], chars: int) -> list[Piece]:
 def text_of(pieces: Iterable[Piece]) -> str:
     """Return the reply's text, without reasoning and arguments."""
     return "".join(piece.text for piece in pieces if piece.kind == "text")
-
-
-def read_text(select: Select, run: str) -> str:
-    """Return the text of the reply under way; empty if someone else has written its rows."""
-    sql = "SELECT turn, attempt, number, body FROM handrail_piece WHERE run = :run"
-    try:
-        rows = sorted(select(sql, {"run": run}))
-        return text_of(piece for row in rows if row[:2] == rows[-1][:2] for piece in load(row[3]))
-    except (TypeError, ValueError):
-        return ""
 
 
 def add_pieces(rows: list[dict[str, Any]], *, postgres: bool) -> Step:
