@@ -136,8 +136,7 @@ def _name_shared(parts: list[Part], shared: list[Option]) -> str:
 
 def _own(part: Part, shared: list[Option]) -> str:
     rows = [row for row in part.rows if _option(part.heading, row) not in shared]
-    heading = f"{part.heading}:\n" if part.heading and rows else ""
-    return (heading + "".join(rows)).strip("\n")
+    return "".join(rows).strip("\n")
 
 
 if __name__ == "__main__":
