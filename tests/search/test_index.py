@@ -293,6 +293,18 @@ def test_a_short_name_does_not_lose_to_a_long_one_that_repeats_its_words() -> No
     )
 
 
+def test_a_name_that_the_query_contains_comes_before_one_with_other_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    short = tool("game_score", "Numbers of a player.")
+    long = tool("player_game_score_fetch", "Numbers.")
+    index = ToolIndex.of([short, long, *MAIL])
+
+    assert names(index, "score of a player in a game") == ("game_score", "player_game_score_fetch")
+    monkeypatch.setattr(titles, "WHOLE_NAME", 0.0)
+    assert names(index, "score of a player in a game") == ("player_game_score_fetch", "game_score")
+
+
 def test_titles_that_were_dropped_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(titles, "MAX_TITLES", 1)
 

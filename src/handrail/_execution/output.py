@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
 from handrail._definition.tool import AnyTool
-from handrail._support import is_list
+from handrail._support import get_log, is_list
 from handrail._values.content import EMPTY, Content, File, Image, Text
 from handrail._values.effect import READ
 from handrail._values.errors import describe_error
 from handrail._values.result import FailureKind, Result, timed
 
-log = logging.getLogger("handrail")
 _new: Callable[..., Any] = vars(tuple)["__new__"]
 READ_RESULT = "read_result"
 """The tool for reading a result's omitted part."""
@@ -96,6 +94,7 @@ def render_result(call_id: str, value: Any, tool: AnyTool, seconds: float | None
             if promise.check is not None:
                 promise.check(data)
     except Exception as error:  # a type's code may raise anything
+        log = get_log()
         log.exception("the tool %r did not return what it declares", tool.spec.name)
         detail = f"{tool.origin}: {describe_error(error)}"
         return Result.fail(call_id, FailureKind.BUG, _WRONG.format(tool.spec.name), detail)

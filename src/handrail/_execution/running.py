@@ -34,7 +34,7 @@ ALONE = (Access(WRITE, EVERYTHING),)
 """The accesses for a call running alone."""
 
 
-@dataclass(slots=True, eq=False, init=False)
+@dataclass(slots=True, eq=False, repr=False, init=False)
 class RequestedCall(Record):
     """A call from its request to its result, whether or not it can run."""
 
@@ -128,7 +128,7 @@ class RequestedCall(Record):
         return None if known is None or known.pending is not None else known
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class InnerPlace:
     """The place of a call a tool made: it shares the schedule entry of its tool's call."""
 
@@ -139,7 +139,7 @@ class InnerPlace:
 
 
 @final
-@dataclass(slots=True, eq=False, init=False)
+@dataclass(slots=True, eq=False, repr=False, init=False)
 class RunningCall:
     """A checked call: what is decided about it, its place in the schedule, and its run."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -16,6 +15,7 @@ from handrail._collection.registry import Registry
 from handrail._collection.toolset import Toolset
 from handrail._definition.tool import is_tool
 from handrail._permissions.checked_call import CheckedCall
+from handrail._support import get_log
 from handrail._values.approval import Approver, Ledger, MemoryLedger
 from handrail._values.call import Call
 from handrail._values.context import Context
@@ -26,8 +26,6 @@ from handrail._values.result import Result
 from handrail._values.spec import Retry
 from handrail._values.strict_json import clip
 from handrail.events import Event
-
-log = logging.getLogger("handrail")
 
 Before: TypeAlias = Callable[
     [CheckedCall], CheckedCall | Call | Result | Awaitable[CheckedCall | Call | Result]
@@ -246,7 +244,7 @@ def report_misnamed(policy: object, tools: Toolset | Registry) -> None:
 
 @lru_cache(maxsize=256)
 def _warn_once(message: str) -> None:
-    log.warning("%s", message)
+    get_log().warning("%s", message)
 
 
 def check_names(limited: Mapping[str, int], tools: Toolset | Registry) -> None:
@@ -260,7 +258,7 @@ def check_names(limited: Mapping[str, int], tools: Toolset | Registry) -> None:
             if offered is tools:
                 raise ValueError(message)
             if near:
-                log.warning("%s", message)
+                get_log().warning("%s", message)
 
 
 async def find_credential(

@@ -8,7 +8,6 @@ import threading
 from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
 
 from handrail._catalogue.denied import is_denied
 from handrail._collection.registry import Registry
@@ -260,21 +259,29 @@ class StoredTexts:
 
     def put(self, principal: str | None, call_id: str, text: str) -> int:
         """Store a text, and return how many characters were stored."""
-        return self._store.put(self._prefix(principal) + quote(call_id, safe=""), text)
+        return self._store.put(self._prefix(principal) + _quote(call_id), text)
 
     def get(self, principal: str | None, call_id: str) -> str | None:
         """Return a call's text, if it is still stored."""
-        return self._store.get(self._prefix(principal) + quote(call_id, safe=""))
+        return self._store.get(self._prefix(principal) + _quote(call_id))
 
     def ids(self, principal: str | None) -> list[str]:
         """Return the ids of calls with stored texts, oldest first."""
+        from urllib.parse import unquote
+
         start = self._prefix(principal)
         names = [name.removeprefix(start) for name in self._store.ids() if name.startswith(start)]
         return [unquote(name) for name in names if "/" not in name]
 
     def _prefix(self, principal: str | None) -> str:
         named = [self._owner, principal]
-        return "".join([f"{quote(name, safe='')}/" for name in named if name is not None])
+        return "".join([f"{_quote(name)}/" for name in named if name is not None])
+
+
+def _quote(name: str) -> str:
+    from urllib.parse import quote  # few programs store results
+
+    return quote(name, safe="")
 
 
 def reader_name(beside: Toolset) -> str:

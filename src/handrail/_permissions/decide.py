@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from handrail._permissions.checked_call import CheckedCall, Policy
 from handrail._permissions.foresee import asks_always, denies_all
+from handrail._support import get_log
 from handrail._values.access import Access
 from handrail._values.decision import ANYONE, Allow, Ask, Decision, Deny, FillIn, Origin
 from handrail._values.errors import describe_error
 from handrail._values.spec import Spec
 
-log = logging.getLogger("handrail")
 ALLOW = Allow()
 _DECISIONS = (Allow, Ask, Deny)
 
@@ -68,12 +67,15 @@ def _decide(policy: Policy, checked: CheckedCall) -> Decision:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
+        log = get_log()
         log.exception("the policy failed on a call of %r", checked.name)
         reason = f"Not run: the permission check failed ({type(error).__name__}). {_NO_USE}"
         return Deny(reason, detail=describe_error(error))
     if type(decision) in _DECISIONS:
         return decision
-    log.error("the policy returned %r for a call of %r, not a decision", decision, checked.name)
+    get_log().error(
+        "the policy returned %r for a call of %r, not a decision", decision, checked.name
+    )
     reason = f"Not run: the permission check gave no decision. {_NO_USE}"
     return Deny(reason, detail=f"it returned {decision!r}")
 
@@ -86,6 +88,7 @@ def is_quick(policy: Policy, checked: CheckedCall) -> bool:
     except KeyboardInterrupt:
         raise
     except BaseException:
+        log = get_log()
         log.exception("is_quick of the policy failed on a call of %r", checked.name)
         return False
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from handrail._definition.tool import AnyTool
+from handrail._support import get_log
 from handrail._values.access import EVERYTHING, Access
 from handrail._values.spec import Spec
-
-log = logging.getLogger("handrail")
 
 
 @runtime_checkable
@@ -62,5 +60,6 @@ def _ask(says: Callable[..., Any], spec: Spec, *more: Any) -> bool:
     try:
         return bool(says(spec, *more))
     except Exception:
+        log = get_log()
         log.exception("the policy failed to say whether it denies every call of %r", spec.name)
         return False

@@ -10,11 +10,13 @@ from handrail._search.vocabulary import Vocabulary
 from handrail._search.words import cached_stem, drop_stop_words, split
 from handrail._values.spec import Spec
 
-NAME_SHARE, SENTENCE_SHARE = 0.24, 0.16
+NAME_SHARE, SENTENCE_SHARE = 0.24, 0.12
 """How much a score gains from words common to the query and the title.
 
 A title with exactly its words gains half.
 """
+WHOLE_NAME = 0.05
+"""How much a score gains if the query has all words in the name."""
 MAX_TITLES = 4_096
 """Maximum cached titles."""
 
@@ -50,6 +52,7 @@ class Titles:
             name, sentence = title.name, title.sentence
             likeness = NAME_SHARE * len(wanted & name) / (len(wanted) + len(name))
             likeness += SENTENCE_SHARE * len(wanted & sentence) / (len(wanted) + len(sentence))
+            likeness += WHOLE_NAME * (name <= wanted)
             is_same, has_same = query.words in title.texts, stems in title.stems
             ranks[doc] = is_same, has_same, score * (1 + likeness)
         return sorted(scored, key=lambda pair: ranks[pair[0]], reverse=True)

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Awaitable
+    from logging import Logger
     from typing import Any, TypeGuard, TypeVar
 
     T = TypeVar("T")
@@ -20,6 +21,13 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 def is_list(value: object) -> TypeGuard[list[Any]]:
     """Return whether a value from JSON or TOML is a list."""
     return isinstance(value, list)
+
+
+def get_log() -> Logger:
+    """Return handrail's logger. A program that only defines tools does not load logging."""
+    from logging import getLogger
+
+    return getLogger("handrail")
 
 
 async def close_generator(given: AsyncIterable[Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,9 +11,9 @@ from typing import Any, Self, TypeAlias, cast
 
 import anyio
 
+from handrail._support import get_log
 from handrail.events import Asked, Event, Finished, Lost
 
-log = logging.getLogger("handrail")
 MAX_UNREAD = 100_000
 """A listener's unread events. After that, the oldest are dropped, except questions."""
 
@@ -130,6 +129,7 @@ class Observers:
             try:
                 function(key, running.subject, fact)
             except Exception:
+                log = get_log()
                 log.exception("an observer of a call of %r failed", running.call.name)
 
     def close(self) -> None:

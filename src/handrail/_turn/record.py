@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from urllib.parse import quote
 
 import anyio
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(slots=True, eq=False, init=False)
+@dataclass(slots=True, eq=False, repr=False, init=False)
 class Record:
     """One call in a turn: its position, its result, and how to stop it."""
 
@@ -213,8 +212,11 @@ def find_around(
 
 def escape(name: str) -> str:
     """Return a name as one part of a key. Escapes separators."""
-    special = "/" in name or "%" in name or "#" in name or "?" in name
-    return quote(name, safe="") if special else name
+    if not ("/" in name or "%" in name or "#" in name or "?" in name):
+        return name
+    from urllib.parse import quote  # few names need it
+
+    return quote(name, safe="")
 
 
 def read_number(pending: Pending, key_of: Callable[[str, int], str]) -> int:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, Protocol, TypeAlias, cast
 
+from handrail._support import get_log
 from handrail._values.call import Args, Call
 from handrail._values.decision import Allow, AnswerFacts, Deny, Review
 from handrail._values.pending import Pending
 from handrail._values.result import Result
 from handrail._values.strict_json import clip, format_value
-
-log = logging.getLogger("handrail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ def valid_answer(pending: Pending, answer: object) -> Answer | Pending:
         return answer
     if isinstance(answer, Result) and (answer.call_id, answer.pending) == (pending.call.id, None):
         return answer
-    log.error("the answer to %r was %r", pending.id, answer)
+    get_log().error("the answer to %r was %r", pending.id, answer)
     return Deny("Not run: the approver returned an invalid answer. Tell the user.")
 
 

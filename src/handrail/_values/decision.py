@@ -78,7 +78,7 @@ ANYONE = Approvers()
 """Anyone may answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class AnswerFacts:
     """Who gave an answer. These fields are ignored when answers are compared."""
 
@@ -132,14 +132,16 @@ class Review:
     """How long it took."""
 
 
-@dataclass(frozen=True, slots=True)
 class SignIn(Ask):
     """A person must sign in before the call can run."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class FillIn(Ask):
     """A person must fill in a form, whose values are the call's result."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

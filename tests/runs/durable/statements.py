@@ -53,6 +53,7 @@ def watching() -> Generator[None]:
     event.listen(Engine, "before_cursor_execute", add)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite3, "connect", open_)
+        patch.setattr(sqlite3.dbapi2, "connect", open_)  # SQLAlchemy's
         patch.setattr(psycopg.Cursor, "execute", watched)
         yield
     event.remove(Engine, "before_cursor_execute", add)

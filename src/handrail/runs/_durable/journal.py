@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +17,7 @@ from handrail.messages import Message, Prompt, Reply
 from handrail.runs._engine.call_queue import QueuedLines
 from handrail.runs._store.database import Database
 from handrail.runs._store.points import reach
-from handrail.runs._store.port import DatabaseError, Step
+from handrail.runs._store.port import DatabaseError, Step, Transact
 from handrail.runs._store.tables import PUT_STEP
 from handrail.runs._store.writes import GUARDS, HEAD_AND_TALLY, OPENING, RunWrites, StepRecord
 from handrail.runs.journal import STATUS, JournalLine, RunHead
@@ -53,10 +53,17 @@ class _Taken(NamedTuple):
 
 
 class RunJournal:
-    """Appends to one run's journal."""
+    """Appends to one run's journal.
 
-    def __init__(self, database: Database, run: str) -> None:
+    Args:
+        database: Has the journal.
+        run: The id of the run.
+        transact: Writes to it; default: the database alone.
+    """
+
+    def __init__(self, database: Database, run: str, transact: Transact | None = None) -> None:
         self._database = database
+        self._transact = transact or database.transact
         self._run = run
         self._writes = RunWrites(run, postgres=database.is_postgres)
         self._head: RunHead | None = None
@@ -93,27 +100,31 @@ class RunJournal:
         first = prompts[0]["text"][:MAX_PROMPT_CHARS] if prompts else ""
         self.put_status(QUEUED, command="worker", began=began, prompt=first, **about)
         self.put(*prompts)
-        lines = list(self._unwritten)
-        await self._insert(RunHead(self._run), lines, at, lambda _: [row], record=state)
-
-    async def read_summary(self) -> Mapping[str, Any]:
-        """Return the known facts about the whole run."""
-        return (await self._read_head()).summary
+        lines, new = list(self._unwritten), RunHead(self._run)
+        await self._insert(new, lines, at, lambda _: [row], record=state)
 
     async def cancel(self, row: Step) -> bool:
         """Write that a run was cancelled, with a row. Returns False if no row has changed."""
         ended = datetime.now(UTC).isoformat(timespec="seconds")
-        self.put_status(CANCELLED, why="cancelled by the user", ended=ended)
-        lines, self._unwritten = self._unwritten, []
-        now = await self._read_head()
+        line = _status_line(CANCELLED, why="cancelled by the user", ended=ended)
+        if is_changed := await self._change(row, line):
+            reach("run.cancelled")
+        return is_changed
+
+    async def requeue(self, row: Step) -> bool:
+        """Write a failed run's return to its queue, with a row. Returns False if none changed."""
+        return await self._change(row, _status_line(QUEUED, why="", ended=None))
+
+    async def _change(self, row: Step, said: LineFields) -> bool:
+        """Write a line with a row, or neither if the row does not change."""
+        lines, now = [(as_line(said), said)], await self._read_head()
         while (before := now).entries:
             head, changed = await self._insert(before, lines, time.time(), guards=[row])
             if changed or (now := await self._read_head()).digest == head.digest:
-                reach("run.cancelled")
                 return True
             if now.digest == before.digest:  # no one else has written
                 return False
-        return bool(await self._database.transact([row], 1))  # it has no journal
+        return bool(await self._transact([row], 1))  # it has no journal
 
     async def note_failure(self, why: str) -> RunHead:
         """Write a run's failure. Its segment can continue. Returns the chain's end."""
@@ -123,7 +134,7 @@ class RunJournal:
         return self._head or RunHead(self._run)
 
     async def note_resume(self) -> None:
-        """Write a run's return to its queue."""
+        """Write the return of a run given up to its queue."""
         self.put_status(QUEUED, why="", ended=None)
         await self.flush()
 
@@ -330,7 +341,7 @@ class RunJournal:
         self._head = None  # an error leaves both to be read again
         steps[GUARDS:GUARDS] = guards
         several = [*steps, *make_rows(head)]
-        changed = await self._database.transact(several, GUARDS + len(guards))
+        changed = await self._transact(several, GUARDS + len(guards))
         if changed:
             self._writes.written()
         return head, changed

@@ -14,7 +14,7 @@ from handrail.runs._live.pieces import DROP_LEFT
 from handrail.runs._store.claims import StoredLedger
 from handrail.runs._store.database import Database
 from handrail.runs._store.points import reach
-from handrail.runs._store.port import Step
+from handrail.runs._store.port import Step, Transact
 from handrail.runs._store.tables import PUT_WORKER, QUEUE_RUN, add_row
 from handrail.runs._store.writes import StepRecord
 from handrail.runs.journal import RunHead
@@ -69,6 +69,15 @@ def cancel_row(run: str) -> Step:
     return sql, [{"id": run, "now": time.time()}]
 
 
+def reopen_row(run: str, segment: int) -> Step:
+    """Return the statement queueing a run again with a new segment, unless another process did."""
+    sql = (
+        "UPDATE handrail_run SET status = 'queued', segment = :segment, changed = :now "
+        f"WHERE id = :id AND segment < :segment AND NOT {_LIVE}"
+    )
+    return sql, [{"id": run, "segment": segment, "now": time.time()}]
+
+
 def head_row(head: RunHead) -> Step:
     """Return the statement recording a chain's end, unless there is a later one."""
     sql = (
@@ -104,9 +113,9 @@ class Rows:
     def _add(self, table: str, columns: str) -> str:
         return f"{add_row(table, columns, postgres=self._database.is_postgres)} DO NOTHING"
 
-    def journal(self, run: str) -> RunJournal:
+    def journal(self, run: str, transact: Transact | None = None) -> RunJournal:
         """Return a run's journal, to append to."""
-        return RunJournal(self._database, run)
+        return RunJournal(self._database, run, transact)
 
     # calls
 
@@ -264,17 +273,6 @@ class Rows:
         steps = [*guards, end_row(head, status, segment, outcome)]
         if not await self._database.transact(steps, len(steps)):
             await self.keep_head(head)
-
-    async def reopen(self, run: str, segment: int) -> bool:
-        """Queue a run again with a new segment. Returns False if another process did so."""
-        changed = await self._write(
-            "UPDATE handrail_run SET status = 'queued', segment = :segment, changed = :now "
-            f"WHERE id = :id AND segment < :segment AND NOT {_LIVE}",
-            id=run,
-            segment=segment,
-            now=time.time(),
-        )
-        return changed == 1
 
     async def find_run(self, run: str) -> RunRow | None:
         """Return a run."""

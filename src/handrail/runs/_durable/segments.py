@@ -30,7 +30,7 @@ from handrail.runs._durable.questions import Questions, next_deadline
 from handrail.runs._durable.queues import QueuedCalls
 from handrail.runs._durable.reading import read_run
 from handrail.runs._durable.recorder import SegmentFull, SegmentRecorder
-from handrail.runs._durable.rows import Rows, RunRow, end_row, head_row, take_row
+from handrail.runs._durable.rows import Rows, RunRow, end_row, head_row, reopen_row, take_row
 from handrail.runs._engine.port import Engine, segment_id
 from handrail.runs._live.sending import Sender
 from handrail.runs._store.claims import PAUSES
@@ -88,33 +88,16 @@ class Segments:
     async def start(self, order: Order, row: Step, state: RunState, **about: Any) -> None:
         """Start a run from a state. A second start with the same id joins the first.
 
-        Its state is written with its row, for another process to queue it.
+        Its row, its state and its first segment are written in one transaction.
         """
         first = StepRecord(order.number, None, state_line(state, 0, time.time()).body)
-        await self.rows.journal(order.run).begin(row, first, state.messages, **about)
+        await self._queueing(order).begin(row, first, state.messages, **about)
         reach("run.started")
-        await self._queue(order._replace(trace=read_trace()))
 
-    async def _queue(self, order: Order) -> None:
-        """Queue a segment. A second time changes nothing."""
-        await self._engine.start(order.id, order.agent, json.dumps(order))
-
-    async def queue_lost(self, before: float) -> None:
-        """Queue runs whose process died before queueing them, before a time."""
-        for run in await self._engine.unqueued(self.calls.served, before):
-            about = await self.rows.journal(run).read_summary()
-            row = await self.rows.find_run(run)
-            owner = (about.get("application"), about.get("version"))
-            if row is not None and row.status == "queued" and owner == self._engine.application:
-                await self._queue_lost(row)
-
-    async def _queue_lost(self, row: RunRow) -> None:
-        run, metadata = row.id, json.loads(row.metadata)
-        order = Order(run, row.segment, row.agent, row.principal, metadata)
-        if row.outcome is not None:  # it failed, and was resumed
-            order = order._replace(state=json.loads(row.outcome)[2])
-        log.warning("the run %s was not queued: the process that started it died", run)
-        await self._queue(order)
+    def _queueing(self, order: Order) -> RunJournal:
+        """Return a run's journal, whose writes also queue a segment."""
+        text = json.dumps(order._replace(trace=read_trace()))
+        return self.rows.journal(order.run, self._engine.starting(order.id, order.agent, text))
 
     async def resume(self, row: RunRow) -> None:
         """Continue a failed run. Raises ValueError if it has not failed, or cannot continue.
@@ -124,17 +107,15 @@ class Segments:
         run, number = read_run(row), row.segment + 1
         saved = run.state if run.status == "failed" else None
         if saved is not None:
-            continues = await self.rows.reopen(run.id, number)
-        else:
-            continues = await self._engine.retry(run.id, row.segment, run.agent)
+            order = Order(run.id, number, run.agent, run.principal, run.metadata)
+            journal = self._queueing(order._replace(state=dump_state(saved)))
+            continues = await journal.requeue(reopen_row(run.id, number))
+        elif continues := await self._engine.retry(run.id, row.segment, run.agent):
+            await self.rows.journal(run.id).note_resume()
         if not continues and run.status == "failed":
             raise ValueError(f"The run {run.id!r} cannot continue: {run.why}")
         if not continues:
             raise ValueError(f"The run {run.id!r} has not failed: it is {run.status}.")
-        await self.rows.journal(run.id).note_resume()
-        if saved is not None:
-            order = Order(run.id, number, run.agent, run.principal, run.metadata)
-            await self._queue(order._replace(state=dump_state(saved), trace=read_trace()))
 
     async def _add_state(self, order: Order, before: RunState, state: RunState) -> None:
         """Write a segment's state: the messages added since the one before it."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy
@@ -24,6 +26,16 @@ def make_engine(database: Database) -> sqlalchemy.Engine:
     event.listen(engine, "do_connect", lambda *_: create_private(database.path))
     event.listen(engine, "connect", _set_up)
     return engine
+
+
+@contextmanager
+def connect(engine: sqlalchemy.Engine) -> Generator[tuple[sqlalchemy.Connection, Any]]:
+    """Lend a connection, and the driver's own one in it. Its end undoes uncommitted changes."""
+    try:
+        with engine.connect() as connection:
+            yield connection, connection.connection.driver_connection
+    except sqlalchemy.exc.DBAPIError as error:
+        raise error.orig or error from error
 
 
 def _set_up_server(connection: Any, _record: object) -> None:

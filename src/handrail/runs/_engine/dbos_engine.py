@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, cast
@@ -17,7 +17,7 @@ from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer
 from handrail import HandrailError
 from handrail._support.loop import running_loop
 from handrail.runs._engine.call_queue import CallQueue
-from handrail.runs._engine.dbos_connections import make_engine
+from handrail.runs._engine.dbos_connections import connect, make_engine
 from handrail.runs._engine.dbos_internals import (
     Taken,
     begin,
@@ -37,6 +37,7 @@ from handrail.runs._engine.port import Body, agent_queue, call_queue
 from handrail.runs._engine.workflows import CALL, CALL_DEATHS, JSON, SEGMENT, Workflows
 from handrail.runs._sealing.codec import KeyMissing
 from handrail.runs._store.database import Database
+from handrail.runs._store.port import Step, Transact
 
 log = logging.getLogger("handrail.runs")
 
@@ -91,7 +92,7 @@ class DbosEngine:
         self._max_deaths = max_deaths
         self._rows = rows = Workflows(database, name, version, max_deaths=max_deaths)
         self.find, self.wake, self.cancel = rows.find, rows.wake, rows.cancel
-        self.failure, self.unqueued, self.measure = rows.failure, rows.unqueued, rows.measure
+        self.failure, self.measure = rows.failure, rows.measure
         self.given_up, self.owners, self.owned = rows.given_up, rows.owners, rows.owned
         self.recover, self.excuse, self.retry = rows.recover, rows.excuse, rows.retry
 
@@ -224,14 +225,31 @@ class DbosEngine:
         await self._enqueue(segment_id, agent, text, delay_seconds=seconds)
 
     async def _enqueue(self, segment_id: str, agent: str, text: str, **more: Any) -> None:
-        options: Any = {
+        options = {**self._make_options(segment_id, agent), **more}
+        await self._queue(segment_id.rpartition(":")[0], options, text)
+
+    def _make_options(self, segment_id: str, agent: str) -> Any:
+        return {
             "workflow_name": SEGMENT,
             "queue_name": agent_queue(agent),
             "workflow_id": segment_id,
             "app_version": self._version,
-            **more,
         }
-        await self._queue(segment_id.rpartition(":")[0], options, text)
+
+    def starting(self, segment_id: str, agent: str, text: str) -> Transact:
+        """Return a function for transactions that also queue a segment, if they change anything."""
+        options = self._make_options(segment_id, agent)
+
+        def transact(steps: Sequence[Step], guards: int) -> list[int]:
+            with self._database.clear_errors(), connect(self._sql) as (connection, own):
+                changed = self._database.transact_on(own, steps, guards)
+                if changed:
+                    sealed = self._seals.seal_text(text)
+                    self.client.enqueue_in_transaction(connection, options, sealed)
+                    connection.commit()
+                return changed
+
+        return partial(self._database.in_thread, transact)
 
     async def _queue(self, run: str, options: Any, text: str) -> None:
         """Queue part of a run. Nothing stays if the run was removed at the same time."""

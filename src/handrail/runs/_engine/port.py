@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Literal, Protocol, TypeAlias, cast
 
-from handrail.runs._store.port import Step
+from handrail.runs._store.port import Step, Transact
 
 Body: TypeAlias = Callable[[str], Awaitable[str | None]]
 """A segment's body: takes its text, and returns how it ended, or None if it was put back."""
@@ -83,6 +83,10 @@ class Engine(Protocol):
         """Queue a segment. A second start with the same id joins the first."""
         ...
 
+    def starting(self, segment_id: str, agent: str, text: str) -> Transact:
+        """Return a function for transactions that also queue a segment, if they change anything."""
+        ...
+
     async def park(self, segment_id: str, agent: str, text: str, seconds: float) -> None:
         """Queue a segment for later. It holds no worker, no memory and no connection."""
         ...
@@ -123,10 +127,6 @@ class Engine(Protocol):
 
     async def given_up(self, run: str | None = None) -> list[tuple[str, int, str]]:
         """Return the runs whose segment was given up, or one: their ids, its number, and why."""
-        ...
-
-    async def unqueued(self, agents: Collection[str], before: float) -> list[str]:
-        """Return agents' queued runs without a segment, unchanged since a time."""
         ...
 
     async def owners(self) -> list[str]:

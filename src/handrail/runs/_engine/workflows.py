@@ -162,19 +162,6 @@ class Workflows:
         )
         return [(run, number, _say_given_up(*why)) for run, number, *why in rows]
 
-    async def unqueued(self, agents: Collection[str], before: float) -> list[str]:
-        """Return agents' queued runs without a segment, unchanged since a time."""
-        rows = await self._database.read(
-            f"SELECT r.id FROM handrail_run r JOIN {self._each} ON q.value = r.agent "
-            "WHERE r.status = 'queued' AND r.changed < :before AND NOT EXISTS "
-            f"(SELECT 1 FROM {self._table} w "
-            "WHERE w.workflow_uuid = r.id || ':' || CAST(r.segment AS TEXT)) "
-            "ORDER BY r.began LIMIT 100",
-            names=json.dumps(sorted(agents)),
-            before=before,
-        )
-        return [row[0] for row in rows]
-
     async def owners(self) -> list[str]:
         """Return the ids of workers running segments, dead or alive."""
         return await self._read_running("DISTINCT executor_id")

@@ -33,9 +33,6 @@ _SWEEP = 10
 """Looks for each read of run owners."""
 GRACE_SECONDS = 5.0
 """Seconds for calls outlasting the drain, while no more begin."""
-
-LOST_SECONDS = 30.0
-"""How long a run may be queued without a segment: its process writes one after the other."""
 _FAREWELL_SECONDS = 2.0
 """Seconds a stopping worker may try to report it. Without the database, it stops all the same."""
 
@@ -219,7 +216,6 @@ class Worker:
         if self._looks % _SWEEP == 0:
             await self._requeue_ended()
             await self._note_given_up()
-            await self._swept.queue_lost(time.time() - LOST_SECONDS)
             await self._rows.drop_pieces()
             await self.meter.refresh()
         self._seen_at = time.monotonic()

@@ -8,12 +8,13 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+from anyio import to_thread
 
 from handrail import HandrailError
 from handrail._support.own_files import note_database
@@ -131,11 +132,11 @@ class Database:
 
     async def read(self, sql: str, **values: Any) -> list[tuple[Any, ...]]:
         """Return a query's rows."""
-        return await self._run(self._readers, self._read, sql, values)
+        return await self._run(self._readers.run, self._read, sql, values)
 
     async def write(self, sql: str, **values: Any) -> int:
         """Run a statement, and return the number of changed rows."""
-        return await self._run(self._writers, self._write, sql, values)
+        return await self._run(self._writers.run, self._write, sql, values)
 
     async def transact(self, steps: Sequence[Step], guards: int) -> list[int]:
         """Run statements in one transaction, each with several values.
@@ -143,7 +144,11 @@ class Database:
         Returns how many rows each changed. If one of the first ``guards`` changes no row, nothing
         is changed, and the result is empty.
         """
-        return await self._run(self._writers, self._transact, steps, guards)
+        return await self._run(self._writers.run, self._transact, steps, guards)
+
+    async def in_thread(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Run a function which uses this database, and again if it is away."""
+        return await self._run(to_thread.run_sync, function, *arguments)
 
     def read_now(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
         """Return a query's rows, in this thread."""
@@ -172,8 +177,18 @@ class Database:
         return self._driver.write(sql, self.seals.seal(sql, values))
 
     def _transact(self, steps: Sequence[Step], guards: int) -> list[int]:
-        sealed = [(sql, [self.seals.seal(sql, one) for one in several]) for sql, several in steps]
-        return self._driver.transact(sealed, guards)
+        return self._driver.transact(self._seal(steps), guards)
+
+    def _seal(self, steps: Sequence[Step]) -> list[Step]:
+        return [(sql, [self.seals.seal(sql, one) for one in several]) for sql, several in steps]
+
+    def transact_on(self, connection: Any, steps: Sequence[Step], guards: int) -> list[int]:
+        """Run statements in another connection's transaction, in this thread; see ``Driver``."""
+        return self._driver.transact_on(connection, self._seal(steps), guards)
+
+    def clear_errors(self) -> AbstractContextManager[None]:
+        """Return a block which raises DatabaseError for the driver's errors."""
+        return self._driver.clear_errors()
 
     def read_stored(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
         """Return a query's rows in stored form, in this thread."""
@@ -207,12 +222,14 @@ class Database:
                     raise
             time.sleep(pause)
 
-    async def _run(self, threads: Threads, function: Callable[..., _T], *arguments: Any) -> _T:
+    async def _run(
+        self, run: Callable[..., Awaitable[_T]], function: Callable[..., _T], *arguments: Any
+    ) -> _T:
         """Run a statement in a thread, and again if the database is away. No thread waits."""
         tries = _Tries(RETRY_SECONDS if self._has_deadline else math.inf)
         while True:
             try:
-                return await threads.run(function, *arguments)
+                return await run(function, *arguments)
             except DatabaseError as error:
                 is_away = isinstance(error, DatabaseAway)
                 self.errors["away" if is_away else "refused"] += 1

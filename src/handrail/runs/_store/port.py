@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
 from handrail.runs.journal import JournalError
@@ -13,6 +14,8 @@ Select: TypeAlias = Callable[[str, Values], Sequence[tuple[Any, ...]]]
 """Returns a query's rows."""
 Step: TypeAlias = tuple[str, list[dict[str, Any]]]
 """A statement, and the values for each execution."""
+Transact: TypeAlias = Callable[[Sequence[Step], int], Awaitable[list[int]]]
+"""Runs statements in one transaction; see ``Driver.transact``."""
 FIND_TABLE = (
     "SELECT 1 FROM sqlite_master WHERE name = :name",
     "SELECT 1 WHERE to_regclass(:name) IS NOT NULL",
@@ -52,6 +55,17 @@ class Driver(Protocol):
 
         If one of the first ``guards`` changes no row, nothing is changed, and the list is empty.
         """
+        ...
+
+    def transact_on(self, connection: Any, steps: Sequence[Step], guards: int) -> list[int]:
+        """Run statements in another connection's transaction, which its holder ends.
+
+        If the list is empty, the holder undoes the transaction.
+        """
+        ...
+
+    def clear_errors(self) -> AbstractContextManager[None]:
+        """Return a block which raises DatabaseError for the driver's errors."""
         ...
 
     def read_version(self) -> int | None:

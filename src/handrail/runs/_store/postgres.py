@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from threading import BoundedSemaphore
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -109,7 +109,8 @@ class PostgresServer:
         """
         joined = _join(tuple(sql for sql, _ in steps), guards)
         if joined is not None and all(len(several) == 1 for _, several in steps):
-            return self._write_joined(joined, steps)
+            with self._lend() as connection:
+                return _run_joined(connection, joined, steps)
         with self._lend() as connection, connection.pipeline() as pipeline:
             connection.execute(b"BEGIN")
             done = [_execute(connection, step) for step in steps[:guards]]
@@ -122,19 +123,10 @@ class PostgresServer:
             pipeline.sync()
             return [_count(cursors) for cursors in done]
 
-    def _write_joined(self, joined: bytes, steps: Sequence[Step]) -> list[int]:
-        """Run statements joined by ``_join``."""
-        values = {
-            f"s{number}_{name}": value
-            for number, (_, [row]) in enumerate(steps)
-            for name, value in row.items()
-        }
-        with self._lend() as connection:
-            try:
-                [counts] = connection.execute(joined, values).fetchall()
-            except DivisionByZero:  # a guard has changed no row
-                return []
-        return list(counts)
+    def transact_on(self, connection: _Connection, steps: Sequence[Step], guards: int) -> list[int]:
+        """Run statements that can be joined in another connection's transaction."""
+        joined = cast("bytes", _join(tuple(sql for sql, _ in steps), guards))
+        return _run_joined(connection, joined, steps)
 
     def read_version(self) -> None:
         """Return None: a server has no such number."""
@@ -161,7 +153,7 @@ class PostgresServer:
         transaction in turn, during which the other one needs another process.
         """
         seen: set[tuple[int, int]] = set()
-        with self._clear_errors(), self._connect() as one, self._connect() as other:
+        with self.clear_errors(), self._connect() as one, self._connect() as other:
             for number in range(2 * _CHECKS):
                 with (one, other)[number % 2].transaction():
                     seen.add((_read_process(one), _read_process(other)))
@@ -176,14 +168,14 @@ class PostgresServer:
 
     def hold(self) -> _Connection:
         """Return a connection for one holder, who closes it."""
-        with self._clear_errors():
+        with self.clear_errors():
             return self._connect()
 
     begin_alone = ("BEGIN", f"SELECT pg_advisory_xact_lock({_ALONE})")
 
     def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
         """Run the statements a function chooses, in a transaction holding a lock."""
-        with self._clear_errors(), closing(self._connect()) as connection:
+        with self.clear_errors(), closing(self._connect()) as connection:
             for statement in self.begin_alone:
                 connection.execute(statement.encode())
 
@@ -200,7 +192,7 @@ class PostgresServer:
 
     @contextmanager
     def _lend(self) -> Generator[_Connection]:
-        with self._clear_errors(), self._connections.lend() as connection:
+        with self.clear_errors(), self._connections.lend() as connection:
             yield connection
 
     def _is_replica(self, error: psycopg.Error) -> bool:
@@ -208,7 +200,7 @@ class PostgresServer:
         return isinstance(error, ReadOnlySqlTransaction) and not self._read_only
 
     @contextmanager
-    def _clear_errors(self) -> Generator[None]:
+    def clear_errors(self) -> Generator[None]:
         """Raise our errors. A server never reached probably has another address."""
         try:
             yield
@@ -255,6 +247,19 @@ def _join(statements: tuple[str, ...], guards: int) -> bytes | None:
         count = f"(SELECT count(*) FROM s{number})"
         counts.append(f"{count} / least({count}, 1)" if number < guards else count)
     return _translate(f"WITH {', '.join(parts)} SELECT {', '.join(counts)}")
+
+
+def _run_joined(connection: _Connection, joined: bytes, steps: Sequence[Step]) -> list[int]:
+    values = {
+        f"s{number}_{name}": value
+        for number, (_, [row]) in enumerate(steps)
+        for name, value in row.items()
+    }
+    try:
+        [counts] = connection.execute(joined, values).fetchall()
+    except DivisionByZero:  # a guard has changed no row
+        return []
+    return list(counts)
 
 
 def _read_process(connection: _Connection) -> Any:
