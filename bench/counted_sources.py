@@ -74,16 +74,20 @@ async def measure(name: str, policy: Rulebook, size: int, said: list[str] | None
     """Count calls, each to another address that no text has; and calls without a destination."""
     executor, numbers = await prepare(policy, size, said), count()
 
-    async def spend(times: int, tool: str, argument: str) -> None:
+    async def spend(times: int, tool: str, argument: str, *, code: int = 0) -> None:
         for number in (next(numbers) for _ in range(times)):
             turn = executor.turn(f"1{number}", run="R")
-            value = f"x{number // 100}.{number % 100}@evil.example"
-            await executor.run(Call(tool, {argument: value}, "c"), turn=turn)
+            user = f"x{code + number}" if code else f"x{number // 100}.{number % 100}"
+            await executor.run(Call(tool, {argument: f"{user}@evil.example"}, "c"), turn=turn)
 
-    for kind, tool_, argument in (("sends", "send", "to"), ("looks", "look", "what")):
-        await spend(WARM_UP, tool_, argument)
+    for kind, tool_, argument, code in (
+        ("sends", "send", "to", 0),
+        ("codes", "send", "to", 10_000),
+        ("looks", "look", "what", 0),
+    ):
+        await spend(WARM_UP, tool_, argument, code=code)
         with counting(f"{name} {kind} {size}"):
-            await spend(TIMES, tool_, argument)
+            await spend(TIMES, tool_, argument, code=code)
 
 
 async def main() -> None:

@@ -43,6 +43,7 @@ def main() -> int:
         (what, name, kind, size, most if limit is None else limit)
         for what, name, kind, limit in (
             ("looked up", "sources", "sends", None),
+            ("looked up, with a code", "sources", "codes", None),
             ("no destination, with words", "sources", "looks", MAX_REMEMBERED),
             ("no destination, without words", "unheard", "looks", MAX_UNHEARD),
         )

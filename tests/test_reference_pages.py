@@ -145,7 +145,7 @@ def test_every_folder_of_pages_has_an_index_page_with_each_of_its_pages_once() -
         below = [page for page in llms_txt.pages() if page.startswith(folder)]
         linked = re.findall(r"^- \[[^\]]+\]\((\S+)\): \w", text, re.MULTILINE)
         assert linked == [page.removeprefix(folder) for page in below], path
-    assert "- [Turns](turns.md): Use this page to take results" in indexes["guides/index.md"]
+    assert "- [Turns](turns.md): Create a turn if you need results" in indexes["guides/index.md"]
 
 
 def public_modules() -> set[str]:

@@ -145,12 +145,20 @@ def read_results() -> Results:
 
 def table(results: Results) -> str:
     """Return the table of all hosts."""
-    titles = [f"[{host}]({host.replace('_', '-')}.md)" for host in results]
-    rows = [["provocation", *titles], ["---"] * (len(results) + 1)]
+    rows = ["| provocation | alone | with handrail |\n", "|---|---|---|\n"]
     for name in next(iter(results.values())):
-        pairs = [observed[name] for observed in results.values()]
-        rows.append([name, *(one if one == two else f"{one} → {two}" for one, two in pairs)])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+        bare, railed = zip(*[observed[name] for observed in results.values()], strict=True)
+        shown = [_by_word(dict(zip(results, words, strict=True))) for words in (bare, railed)]
+        rows.append(f"| {name} | {' | '.join(shown)} |\n")
+    return "".join(rows)
+
+
+def _by_word(words: dict[str, str]) -> str:
+    """Return the most frequent word, then each other one with its hosts."""
+    found = list(words.values())
+    usual, *others = sorted(set(found), key=lambda one: (-found.count(one), one))
+    hosts = {one: [host for host in words if words[host] == one] for one in others}
+    return "; ".join([usual, *(f"{one}: {', '.join(hosts[one])}" for one in others)])
 
 
 def count(words: list[str]) -> str:

@@ -21,7 +21,7 @@ from messages.stage import silent_logs
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "messages.md"
 TEXTS = Path(__file__).with_name("texts.md")
 """All texts. The site has them as a page of its own."""
-SHOWN = 4
+SHOWN = 2
 """Texts of a kind that the page shows."""
 PARTS = ("core", "adapters", "coding_tools")
 """Modules with a function `rows`, which runs calls and returns what a model reads."""
@@ -29,10 +29,10 @@ CHARS_PER_TOKEN = 4
 BEGINNING = """\
 # Failure messages and notes
 
-Use this page to see what a model reads when a call fails, or when handrail adds a note to a result. Each text below was
-made by running the call. To change these texts, see [errors](../guides/errors.md) and [hooks](../guides/hooks.md).
+Read here what a model reads when a call fails, or when handrail adds a note to a result. Each text was made by running the call. To change
+them, see [errors](../guides/errors.md) and [hooks](../guides/hooks.md).
 
-The text is in `result.text`. A failed result also has a `result.failure`, whose `kind` your code can branch on:
+The text is in `result.text`. Your code can branch on `result.failure.kind`:
 
 ```python
 from handrail import Call, Executor, Toolset, tool
@@ -57,8 +57,8 @@ Fix these and call again.
 bad_args
 ```
 
-Each section is one kind of failure, with the first of its texts. The last section has notes in results that did not fail.
-[All texts](../../tests/messages/texts.md) are in a list, which a test keeps equal to what calls return.
+Below are two texts of each [kind](failure-kinds.md), and notes in results that did not fail.
+[All texts](../../tests/messages/texts.md) are in a list, which a test compares with what calls return.
 """
 ALL = """\
 # All texts for models

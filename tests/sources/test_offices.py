@@ -72,7 +72,7 @@ def is_right(case: Case, asked: list[str]) -> bool:
     return case.asks in asked if case.asks else not asked
 
 
-@pytest.mark.parametrize("rules", [True, "strict"], ids=str)
+@pytest.mark.parametrize("rules", ["strict"])
 async def test_each_question_a_careful_person_wants_is_asked_and_no_other(rules: Any) -> None:
     asked = {case.name: await list_asked(case, rules=rules) for case in (*TASKS, *ATTACKS)}
 

@@ -128,6 +128,20 @@ NAMED = [
         "https://de.wiki.example/wiki/München",
         "url",
     ),
+    ("Invita a Renee", "Renée", "user"),
+    ("Réserve le Grand Hôtel à Nice", "Grand Hotel", "hotel"),
+    ("Book McDonald’s, and the Café Central", "cafe central", "restaurant"),
+    ("İSTANBUL OTEL'i ayırt", "Istanbul Otel", "hotel"),
+    ("Κλείσε το ΞΕΝΟΔΟΧΕΙΟ ΗΛΙΟΣ", "Ξενοδοχείο Ήλιος", "hotel"),
+    ("Ship to 12 rue des Lilas\n69003 Lyon", "12 rue des Lilas, 69003 Lyon", "address"),
+    ("Open Example.COM", "https://www.example.com/", "url"),
+    ("Open www.example.com/a", "https://example.com/a", "url"),
+    ("Open müller.example", "https://xn--mller-kva.example", "url"),
+    ("Open xn--mller-kva.example/a", "https://müller.example/a", "url"),
+    ("Delete the file Bericht", "bericht.pdf", "file"),
+    ("Delete draft-2 of it", "draft-2.docx", "file"),
+    ("Cancel inv 2027 0042", "INV-2027-0042", "invoice"),
+    ("Cancel INV20270042", "INV-2027-0042", "invoice"),
     ("https://ja.wiki.example/wiki/東京", "https://ja.wiki.example/wiki/%E6%9D%B1%E4%BA%AC", "url"),
 ]
 """What the user wrote, the value in the call, and its scheme."""
@@ -192,6 +206,16 @@ NOT_NAMED = [
     ("Open https://x.com/a/b", "https://x.com/a%2Fb", "url"),
     ("Open https://x.com/a b", "https://x.com/a%C2%85b", "url"),
     ("Open https://x.com/ü", "https://x.com/%FC", "url"),
+    ("Grand Hôtels", "Grand Hotel", "hotel"),
+    ("Invite Zoé, Bo", "Zoe Bo", "user"),
+    ("Open example.com", "https://www2.example.com", "url"),
+    ("Open раypal.example", "https://paypal.example", "url"),
+    ("Open x.example", "https://xn--a.example", "url"),
+    ("Summarise the report", "report.pdf", "file"),
+    ("Delete the file Bericht-2", "bericht.pdf", "file"),
+    ("Cancel INV 2027 0042 1", "INV-2027-0042", "invoice"),
+    ("Cancel 2027 0042", "INV-2027-0042", "invoice"),
+    ("रामेश को बुलाओ", "राम", "user"),
 ]
 """A longer value, another one, or one that only looks the same."""
 
@@ -264,3 +288,95 @@ async def test_a_name_of_two_own_rows_names_neither() -> None:
     said = "Delete the Q3 report final."
 
     assert await kind_of_own(said, "Q3 report final.xlsx", "Q3 report final.pdf") == "own"
+
+
+PEOPLE = [
+    ("Invite Anna and Bo", ["Anna Schmidt"]),
+    ("invite anna", ["Anna Schmidt"]),
+    ("Anna, Bo und Chris einladen", ["Anna Schmidt"]),
+    ("Bitte Frau Dr. Schmidt einladen", ["Anna Schmidt"]),
+    ("Lade Annas Kollegen ein", ["Anna Schmidt"]),
+    ("Invite SCHMIDT, Anna", ["Anna Schmidt", "Anna Berg"]),
+    ("Add @priya", ["Priya Nair"]),
+    ("Please invite Bob Miller.", ["Miller, Bob"]),
+    ("Lade Herrn Mueller ein", ["Jörg Müller"]),
+    ("Lade Herrn Müller ein", ["Jörg Mueller"]),
+    ("Bezahl Papier Huber", ["Papier Huber GmbH"]),
+    ("Beauftrage Müller und Söhne", ["Müller & Söhne"]),
+    ("Pay the District Court in Leeds", ["Leeds District Court", "Hull District Court"]),
+    ("Zaproś Marka i Ewę", ["Marek Nowak"]),
+    ("Zapłać Kowalskiemu", ["Ceramika Kowalski"]),
+    ("Запроси Олену", ["Олена Коваль"]),
+    ("Προσκάλεσε τον Νίκο", ["Νίκος Παπάς"]),
+    ("Ayşe'yi çağır", ["Ayşe Yılmaz"]),
+    ("Hívd meg Annát", ["Nagy Anna"]),
+    ("Invita a la señora Nunez", ["Inés Núñez"]),
+    ("أرسل لأحمد", ["أحمد علي"]),
+    ("राम को बुलाओ", ["राम कुमार"]),
+    ("山田さんを招待して", ["山田 太郎"]),
+    ("佐藤さくらさんを招待して", ["佐藤さくら"]),
+]
+"""What the user wrote, and the names in a directory: the first is the one in the call."""
+OTHER_PEOPLE = [
+    ("Invite Anna", ["Anna Schmidt", "Anna Berg"]),
+    ("Invite Anna", ["Anna Schmidt", "Anna Berg", "Anna Berg"]),
+    ("Invite Anna Berg", ["Anna Schmidt"]),
+    ("Invite Dr. Anna Berg", ["Anna Schmidt"]),
+    ("Invita a Juan Carlos", ["Carlos Ruiz"]),
+    ("Invite Joanna", ["Anna Schmidt"]),
+    ("Invite Anne and Annie", ["Anna Schmidt"]),
+    ("Invite Hanna-Maria", ["Maria Schmidt"]),
+    ("Invita a Carlos", ["Carlo Rossi"]),
+    ("Invite Andreas", ["Andrea Vogt"]),
+    ("Invita Paula y Bea", ["Paul Girard"]),
+    ("Invite Maria", ["Mario Rossi"]),
+    ("Mail anna.bauer@evil.example", ["Anna Schmidt"]),
+    ("See anna.schmidt.example", ["Anna Schmidt"]),
+    ("Ask about the smith", ["Joe Smith"]),
+    ("Meet in May", ["May Lind"]),
+    ("Mark it as done", ["Mark Weber"]),
+    ("रामेश को बुलाओ", ["राम कुमार"]),
+    ("Invite Anna", ["Anna " + "Schmidt " * 40]),
+    ("Plan with the courts", ["District Court"]),
+]
+"""Someone else is meant, or it is not clear who."""
+
+
+async def kind_of_person(said: str, names: list[str], scheme: str = "invite") -> str:
+    @tool(effect=READ, touches=lambda **_: ())
+    def look() -> list[dict[str, Annotated[str, Own]]]:
+        """List people."""
+        rows = enumerate(names)
+        return [{"email": f"p{at}@x.example", "name": name, "city": "Ulm"} for at, name in rows]
+
+    @tool(effect=WRITE, touches=lambda who, **_: Access(WRITE, f"{scheme}:{who}"))
+    def invite(who: str) -> str:
+        """Invite someone."""
+        return who
+
+    executor = Executor(Toolset(look, invite))
+    turn = executor.turn("1", run="R", said=[said])
+    await executor.run(Call("look", {}, "c1"), turn=turn)
+    later = executor.turn("2", run="R")
+    call = Call("invite", {"who": "p0@x.example"}, "c2")
+    return executor.explain(call, turn=later).sources[0].kind
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("said", "names"), PEOPLE)
+async def test_people_name_others_in_their_language(said: str, names: list[str]) -> None:
+    assert await kind_of_person(said, names) == "person"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("said", "names"), OTHER_PEOPLE)
+async def test_a_word_of_a_name_names_no_one_else(said: str, names: list[str]) -> None:
+    assert await kind_of_person(said, names) == "own"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("name", "scheme"), [("Hotel Ulm", "invite"), ("Ibis London", "hotel")])
+async def test_a_city_names_no_hotel(name: str, scheme: str) -> None:
+    said = "Find something in Ulm or London"
+
+    assert await kind_of_person(said, [name], scheme) == "own"

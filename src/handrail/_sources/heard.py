@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from handrail._labels.sources import SAID, OwnValue, ValueSource
+from handrail._labels.sources import SAID, ValueSource
 from handrail._schema.marks import find_leaves
 from handrail._sources.frames import unframe
 from handrail._sources.material import has_material, list_words
-from handrail._sources.names import spell_names
-from handrail._sources.spelling import normalize, normalize_value, spell_said
+from handrail._sources.spelling import normalize, spell_said
 from handrail._sources.words import find_whole
-from handrail._support import is_list, is_object
 from handrail._values.access import Access
 from handrail._values.result import Result, read_result, write_result
 from handrail._values.saved import VERSION, Fields, load, save
 
-_NAMES = re.compile(
-    r"(?:^|[._])(?:name|username|filename|title|label|handle|e?mail|subject)$", re.IGNORECASE
-)
-"""Fields that say what a thing is called."""
+if TYPE_CHECKING:
+    from handrail._sources.rows import OwnEntry
+
 _BEFORE, _AFTER = 60, 40
 """Characters quoted around a value."""
 HAS_READ = "has_read"
@@ -67,19 +63,6 @@ class Feed(Protocol):
     def take(self, *, is_last: bool) -> Iterable[HeardCall | str]:
         """Return what was heard since this was last called: calls, and a person's words as text."""
         ...
-
-
-class OwnEntry(NamedTuple):
-    """An own value, and where it was read."""
-
-    own: OwnValue
-    call_id: str
-    tool: str
-    names: tuple[str, ...]
-    """What the same row calls the thing, if no other row of the result does."""
-    title: str
-    """The same, for a person: also if a stranger can set it."""
-    is_new: bool
 
 
 class ReadText:
@@ -214,9 +197,12 @@ class Heard:
         self.reads.append(ReadText(call))
         if result.own:
             self.say(*[one.value for one in result.own if one.scheme == SAID])
-            for entry in _list_own(call):
-                known = self.own.setdefault(normalize_value(entry.own.value), [])
-                known.append(entry._replace(is_new=entry.is_new and not known))
+            from handrail._sources.rows import list_own  # loads patterns that few runs need
+
+            for entry in list_own(*call):
+                for value in entry.spell():
+                    known = self.own.setdefault(value, [])
+                    known.append(entry._replace(is_new=entry.is_new and not known))
         if self._max_chars is not None:
             self._chars += len(result.text)
             self._forget(self._max_chars)
@@ -322,55 +308,3 @@ def _read_heard(value: object) -> Heard:
 
 def _args_text(args: Any) -> str:
     return args if isinstance(args, str) else json.dumps(dict(args))
-
-
-def _list_own(call: HeardCall) -> Iterator[OwnEntry]:
-    """Yield own values, each with what its row calls the thing."""
-    own, data = call.result.own, call.result.data
-    given = (
-        {normalize_value(value) for value in _given(call.args)}
-        if any(one.is_new for one in own)
-        else set[str]()
-    )
-    called = _find_called(own)
-    titles = _find_titles(json.loads(data)) if data is not None else {}
-    for one in own:
-        row = one.place.rpartition(".")[0]
-        names = tuple(name for name in called.get(row, ()) if name != normalize_value(one.value))
-        title = titles.get(row, "")
-        is_new = one.is_new and normalize_value(one.value) not in given
-        yield OwnEntry(
-            one, call.result.call_id, call.name, names, "" if title == one.value else title, is_new
-        )
-
-
-def _given(args: Any) -> list[str]:
-    value = json.loads(args or "{}") if isinstance(args, str) else dict(args)
-    return [leaf.value for leaf in find_leaves(value)]
-
-
-def _find_called(own: Sequence[OwnValue]) -> dict[str, list[str]]:
-    """Return the names in each row, without those in several rows."""
-    rows: dict[str, list[str]] = {}
-    counts: dict[str, int] = {}
-    for one in own:
-        row, _, field = one.place.rpartition(".")
-        if row and _NAMES.search(field):
-            for name in spell_names(normalize_value(one.value)):
-                rows.setdefault(row, []).append(name)
-                counts[name] = counts.get(name, 0) + 1
-    return {row: [name for name in names if counts[name] == 1] for row, names in rows.items()}
-
-
-def _find_titles(data: Any, place: str = "") -> dict[str, str]:
-    """Return what each row is called."""
-    if is_list(data):
-        found = [_find_titles(item, f"{place}[{index}]") for index, item in enumerate(data)]
-        return {row: title for one in found for row, title in one.items()}
-    if not is_object(data):
-        return {}
-    named = [value for key, value in data.items() if _NAMES.search(key) and isinstance(value, str)]
-    made = {place: named[0]} if named else {}
-    for key, item in data.items():
-        made |= _find_titles(item, f"{place}.{key}" if place else key)
-    return made

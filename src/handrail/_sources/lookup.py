@@ -6,19 +6,42 @@ import re
 from typing import NamedTuple
 
 from handrail._labels.sources import ValueSource
-from handrail._sources.heard import Heard, OwnEntry, ReadText
+from handrail._sources.heard import Heard, ReadText
+from handrail._sources.names import list_stems
+from handrail._sources.naming import (
+    Word,
+    find_one_name,
+    has_name,
+    has_phrase,
+    is_one_name,
+    spell_own,
+)
+from handrail._sources.rows import OwnEntry
 from handrail._sources.spelling import (
     find_groups,
     is_plain,
     is_short,
     normalize_value,
+    spell_host,
     spell_value,
 )
 from handrail._sources.words import find_whole
 
 _HOSTS = frozenset(("net", "host"))
 """Schemes for hosts."""
+_PAGES = frozenset(("url", "link", "page", "website", "net address"))
+_FILES = frozenset(("file", "filename", "path", "document", "attachment"))
+_CATALOGUES = frozenset(("hotel", "restaurant", "company", "booking"))
+"""Schemes for things with cities and everyday words in their names: one word is not enough."""
+_FILE_WORDS = (
+    "file|datei|fichier|archivo|fichero|ficheiro|arquivo|document|documento|dokument|plik|dosya"
+    "|файл|документ|फ़ाइल|ملف"
+)
+_STEM = re.compile(r"(.{4,})\.[a-z][a-z0-9]{1,4}")
+_CODE_PARTS, _CODE_PART = re.compile(r"[a-z]{1,8}(?:[\-_/. ]?\d+)+"), re.compile(r"[a-z]+|\d+")
+_LEAST_DIGITS = 4
 _PARTS = re.compile(r"[\s/?&=:@,;#]+")
+_ADDRESS_SIGN = re.compile(r"[@/.:]")
 _IS_ADDRESS, _CODE = re.compile(r"[/?=]"), re.compile(r"\d{4}")
 _JOINED = r"and|or|und|oder|et|ou|y|o|e|i|&|\+"
 _LISTED = rf"(?:#? ?\d{{1,9}}(?:, (?:(?:{_JOINED}) )?| (?:{_JOINED}) )){{0,20}}"
@@ -54,6 +77,8 @@ def find_source(heard: Heard, wanted: Wanted) -> ValueSource:
     if not value:
         return _make(wanted, "nowhere")
     spellings = spell_value(value)
+    if wanted.is_link or not wanted.schemes.isdisjoint(_PAGES):
+        spellings = list(dict.fromkeys([*spellings, *spell_host(value)]))
     return (
         _find_person(heard, wanted, spellings)
         or _find_own(heard, wanted, spellings)
@@ -79,6 +104,10 @@ def _find_person(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSou
             for value in spellings:
                 if is_said(value, text, wanted):
                     return _make(wanted, "person")
+    if not _ADDRESS_SIGN.search(spellings[0]) and any(
+        has_phrase(spellings[0], text) for one in heard.around for text in one.unchanged
+    ):
+        return _make(wanted, "person")
     return None
 
 
@@ -90,7 +119,28 @@ def is_said(value: str, text: str, wanted: Wanted) -> bool:
         return True
     if (groups := find_groups(value, wanted.schemes)) is not None and groups.search(text):
         return True
-    return _is_in_address(value, text, wanted)
+    if not wanted.schemes.isdisjoint(_FILES) and _is_without_ending(value, text):
+        return True
+    return _is_in_address(value, text, wanted) or _is_code(value, text)
+
+
+def _is_without_ending(value: str, text: str) -> bool:
+    """Return whether a text has a file's name without its ending. One word needs "file" before."""
+    if any(find_whole(stem, text) >= 0 for stem in list_stems(value)):
+        return True
+    stem = _STEM.fullmatch(value)
+    if stem is None or stem[1] not in text:
+        return False
+    alone = rf"\b(?:{_FILE_WORDS}) [\"'„“«]?{re.escape(stem[1])}(?!\w|[.\-]\w)"
+    return re.search(alone, text) is not None
+
+
+def _is_code(value: str, text: str) -> bool:
+    """Return whether a text has a code with other marks between its parts, as in "inv 2027/42"."""
+    if not _CODE_PARTS.fullmatch(value) or sum(map(str.isdigit, value)) < _LEAST_DIGITS:
+        return False
+    code = r"[ \-_/.#]?".join(_CODE_PART.findall(value))
+    return re.search(rf"(?<![\w@/.\-+]){code}(?!\w|[@\-/.]\w| \d)", text) is not None
 
 
 def _is_numbered(value: str, text: str, wanted: Wanted) -> bool:
@@ -141,10 +191,11 @@ def _is_in_path(value: str, text: str) -> bool:
 
 def _find_own(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
     best: ValueSource | None = None
+    keys = [key for value in spellings for key in spell_own(value, wanted.schemes)]
     for one in heard.around:
         if not one.own:
             continue
-        for entry in (entry for value in spellings for entry in one.own.get(value, ())):
+        for entry in (entry for key in dict.fromkeys(keys) for entry in one.own.get(key, ())):
             if entry.own.scheme and entry.own.scheme.casefold() not in wanted.schemes:
                 continue
             best = _describe_own(heard, wanted, entry)
@@ -162,14 +213,34 @@ def _is_just_written(heard: Heard, short: list[str]) -> bool:
 
 
 def _describe_own(heard: Heard, wanted: Wanted, entry: OwnEntry) -> ValueSource:
-    named = entry.is_new or any(
-        not is_short(name) and find_whole(name, text) >= 0
-        for name in entry.names
-        for one in heard.around
-        for text in one.said
-    )
+    named = entry.is_new or any(_is_named(heard, wanted, name, entry) for name in entry.names)
     about = {"call_id": entry.call_id, "tool": entry.tool, "place": entry.own.place}
     return _make(wanted, "person" if named else "own", **about, title=entry.title)
+
+
+def _is_named(heard: Heard, wanted: Wanted, name: str, entry: OwnEntry) -> bool:
+    """Return whether a person has named an own row by this name."""
+    said = [text for one in heard.around for text in one.said]
+    if not is_short(name) and any(find_whole(name, text) >= 0 for text in said):
+        return True
+    raw = [text for one in heard.around for text in one.unchanged]
+    if any(has_name(name, text, is_party=entry.is_party) for text in raw):
+        return True
+    if not entry.is_party or not wanted.schemes.isdisjoint(_CATALOGUES):
+        return False
+    found = [word for text in raw for word in find_one_name(name, text)]
+    return any(not _is_shared(heard, word, entry) for word in found)
+
+
+def _is_shared(heard: Heard, word: Word, entry: OwnEntry) -> bool:
+    """Return whether a word is also in someone else's name, or in a place's."""
+    return any(
+        is_one_name(word, value)
+        for one in heard.around
+        for value, others in one.own.items()
+        for other in others
+        if other.is_about_place or (other.is_party and not other.is_same_row(entry))
+    )
 
 
 def _find_read(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:

@@ -8,10 +8,12 @@ _TITLES = "dr|prof|mr|mrs|ms|mx|mme|mlle|hr|fr|sr|sra|srta|dott|ing|mag|st"
 _TITLE_DOT = re.compile(rf"(?<![\w.\-])({_TITLES})\.(?= )")
 _TITLE = re.compile(rf"(?:(?:{_TITLES})\.? )+")
 _FILE = re.compile(r"(.{4,}[ _\-].*)\.[a-z][a-z0-9]{1,4}")
-"""A file's name of several words."""
+"""A file's name with several words."""
+_WIDE_GAP = re.compile("(?<=[\u3040-\u30ff\u3400-\u9fff])[ ・](?=[\u3040-\u30ff\u3400-\u9fff])")
+"""Between a person's two names, in Japanese."""
 _MAX_CHARS = 200
 _MARKS = str.maketrans("\u2018\u2019\u2010\u2011\u2012\u2013\u2014\u2212", "''------")
-"""Apostrophes and dashes that programs put in place of those on a keyboard."""
+"""Apostrophes and dashes that programs put instead of those on a keyboard."""
 
 
 def drop_title_dots(text: str) -> str:
@@ -22,6 +24,12 @@ def drop_title_dots(text: str) -> str:
 def type_marks(text: str) -> str:
     """Return a text with apostrophes and dashes as on a keyboard."""
     return text if text.isascii() else text.translate(_MARKS)
+
+
+def list_stems(name: str) -> list[str]:
+    """Return a file's name with several words, without its ending, or nothing."""
+    file = _FILE.fullmatch(name)
+    return [file[1]] if file else []
 
 
 def spell_names(name: str) -> list[str]:
@@ -36,6 +44,7 @@ def spell_names(name: str) -> list[str]:
     last, comma, first = plain.partition(", ")
     if comma and first and "," not in first:
         plain = f"{first} {last}"
-    file = _FILE.fullmatch(name)
-    names = [name, plain, *([file[1]] if file else [])]
+    names = [name, plain, *list_stems(name)]
+    if not name.isascii():
+        names.append(_WIDE_GAP.sub("", name))
     return list(dict.fromkeys([*names, *map(type_marks, names)]))

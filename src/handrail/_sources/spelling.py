@@ -32,6 +32,7 @@ _VERSION = re.compile(r"(v?)(\d+\.\d+\.\d[\w.+\-]*)")
 _VERSION_STARTS = frozenset("v0123456789")
 _ENCODED, _OTHER_LETTERS = re.compile(r"(?:%[89a-f][0-9a-f])+"), re.compile(r"[^\x00-\x7f]+")
 """Letters outside ASCII in an address: encoded and not."""
+_HOST = re.compile(r"[^/?#:]+\.[^/?#:]+")
 _OTHER_DIGIT = re.compile(r"(?![0-9])\d")
 GROUPED = frozenset("tel phone mobile fax sms number account iban card".split())
 """Schemes whose numbers are written in groups."""
@@ -120,6 +121,23 @@ def spell_value(value: str) -> list[str]:
     return _spell_number(value)
 
 
+def spell_host(address: str) -> list[str]:
+    """Return a web address with its host in other forms: without ``www``, and in ASCII or not."""
+    host = _HOST.match(address)
+    if host is None or "@" in host[0]:
+        return []
+    hosts, path = [host[0]], address[host.end() :]
+    try:
+        if "xn--" in host[0]:
+            hosts.append(host[0].encode().decode("idna"))
+        elif not host[0].isascii():
+            hosts.append(host[0].encode("idna").decode())
+    except UnicodeError:
+        pass  # no host's name
+    bare = [one.removeprefix("www.") for one in hosts]
+    return [f"{one}{path}" for one in (*hosts[1:], *bare, *(f"www.{one}" for one in bare))]
+
+
 def _spell_letters(value: str) -> str:
     """Return an address with letters outside ASCII in the other form."""
     if not value.isascii():
@@ -166,6 +184,11 @@ def find_groups(value: str, schemes: frozenset[str] = GROUPED) -> re.Pattern[str
     after = r"(?![.\-/ ](?=[a-z]*\d))" if code[-1].isdigit() else ""
     spelled = _GAP.join(letters)
     return re.compile(rf"{before}{spelled}(?!{_WORD}|@){after}(?![.\-/]\w|,\d{{1,3}}(?!\d))")
+
+
+def join_groups(value: str, schemes: frozenset[str]) -> str:
+    """Return a long code or a phone number without groups, and anything else unchanged."""
+    return value if find_groups(value, schemes) is None else _GAPS.sub("", value)
 
 
 def _has_groups(number: str, schemes: frozenset[str]) -> bool:

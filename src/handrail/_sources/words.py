@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from handrail._sources.spelling import is_wide
 
 _INSIDE = re.compile(r"[\w@\-\u2010/+%&=#~]")
 """Beside one of these, a value is in a longer one."""
+_FIRST_MARK = "\u0300"
+"""Vowel signs and accents begin here. They belong to the letter before them."""
 _JOINTS = frozenset(".:")
 _PARTICLES = (
     "에게서 한테서 으로 에게 한테 까지 부터 에서 이랑 께서 "
@@ -25,7 +28,23 @@ _HAN_WORDS_BEFORE = tuple(
 _HAN_WORDS_AFTER = tuple("参加 參加 加入 开会 開會 见面 見面 频道 頻道".split())
 """Verbs before and after a name in Chinese, and the word for a channel."""
 _HAN_AFTER = frozenset("的和跟与與吗嗎了是")
-_TITLES = ("様", "殿", "氏", "先生", "部長", "課長", "社長", "女士", "小姐", "老师", "经理")
+_TITLES = (
+    "さん",
+    "さま",
+    "くん",
+    "ちゃん",
+    "様",
+    "殿",
+    "氏",
+    "先生",
+    "部長",
+    "課長",
+    "社長",
+    "女士",
+    "小姐",
+    "老师",
+    "经理",
+)
 """Titles after a name, in Japanese and Chinese."""
 _THOUSANDS = frozenset(",'")
 _THREE, _DIGITS = re.compile(r"\d{3}(?!\d)"), re.compile(r"\d{1,3}(?!\d)")
@@ -54,13 +73,19 @@ def is_whole(value: str, text: str, at: int) -> bool:
     return _starts(value, text, at) and _ends(value, text, at, end)
 
 
+def _is_inside(letter: str) -> bool:
+    if _INSIDE.match(letter):
+        return True
+    return letter >= _FIRST_MARK and unicodedata.category(letter).startswith("M")
+
+
 def _starts(value: str, text: str, at: int) -> bool:
     if not at:
         return True
     before = text[at - 1]
     if (marked := _is_after_mark(value, text, at)) is not None:
         return marked
-    if not _INSIDE.match(before):
+    if not _is_inside(before):
         return True
     if not before.isalpha():
         return False
@@ -91,7 +116,7 @@ def _ends(value: str, text: str, at: int, end: int) -> bool:
         return False
     if after in _THOUSANDS and value[-1].isdigit() and _DIGITS.match(text, end + 1):
         return False
-    if not after or not _INSIDE.match(after):
+    if not after or not _is_inside(after):
         return after not in _JOINTS or not then.isalnum() or _is_wide_word(then)
     if after == "/":
         return not then or not _INSIDE.match(then)
@@ -120,11 +145,13 @@ def _is_same_word(before: str, first: str) -> bool:
 def _ends_wide(last: str, text: str, at: int, end: int) -> bool:
     """Return whether a word ends here, in a script without spaces."""
     after, kind = text[end], _script(last)
+    if kind != "hangul" and text.startswith(_TITLES, end):
+        return True
     if _script(after) != kind:
         return "hangul" not in (kind, _script(after))
     if kind == "hangul":
         return _HANGUL_END.match(text, end) is not None
-    if kind == "han" and text.startswith((*_TITLES, *_HAN_WORDS_AFTER), end):
+    if kind == "han" and text.startswith(_HAN_WORDS_AFTER, end):
         return True
     if kind == "han":
         sent = after in _HAN_SENT and at > 0 and text[at - 1] in _HAN_BEFORE
