@@ -21,13 +21,13 @@ pytestmark = MARKS
 EXTRAS = "ag-ui,anthropic,cli,console-jwt,credentials,durable,google,mcp,openai,otel,rules,web-app"
 PAGE = ROOT / "docs" / "production" / "containers.md"
 PREFIX = "handrail-test-"
-URL = "postgresql://handrail:secret@database/handrail"
+URL = "postgresql://handrail:secret@127.0.0.1/handrail"
 DATABASE = """
 set -e
 cd /tmp
 bin=$(echo /usr/lib/postgresql/*/bin)
 echo secret >/tmp/password
-$bin/initdb --auth=scram-sha-256 --username=handrail --pwfile=/tmp/password -D /tmp/data >/dev/null
+$bin/initdb --encoding=UTF8 --auth=scram-sha-256 --username=handrail --pwfile=/tmp/password -D /tmp/data >/dev/null
 exec $bin/postgres -D /tmp/data -c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp
 """
 ASK = """
@@ -79,7 +79,7 @@ class Host:
 
     def start_database(self) -> None:
         name = f"{PREFIX}database"
-        options = ["--detach", "--name", name, "--add-host", "database:127.0.0.1"]
+        options = ["--detach", "--name", name]
         base = f"{self._image}-base"
         call(*ALONE, *options, "--user", "postgres", base, "bash", "-c", DATABASE)
         self.started.append(name)
@@ -118,7 +118,7 @@ class Host:
 
     def stop(self) -> None:
         for name in reversed(self.started):
-            subprocess.run(["podman", "kill", name], check=False, capture_output=True)  # noqa: S603, S607
+            call("podman", "rm", "--force", "--ignore", "--time", "0", name)
 
 
 def wait_for(act: Callable[[], Any]) -> Any:
@@ -155,7 +155,7 @@ def app(tmp_path: Path) -> str:
 
 
 def test_each_word_starts_a_part_that_answers(host: Host, app: str, tmp_path: Path) -> None:
-    mounts = {"/app": f"{app}:ro"}
+    mounts = {"/app:ro": app}
     workers = [
         host.start("worker", "--health", f"127.0.0.1:{port}", name=f"worker{port}", mounts=mounts)
         for port in (8080, 8081)
@@ -164,7 +164,9 @@ def test_each_word_starts_a_part_that_answers(host: Host, app: str, tmp_path: Pa
     sent = json.dumps({"text": "Hi.", "conversation": "k"})
     about = {"content_type": "application/json", "x_person": "ada"}
     wait_for(lambda: host.ask("http://127.0.0.1:8000/api/readyz"))
-    ready = [host.ask(f"http://127.0.0.1:{port}/readyz") for port in (8080, 8081)]
+    ready = [
+        wait_for(lambda at=f"http://127.0.0.1:{port}/readyz": host.ask(at)) for port in (8080, 8081)
+    ]
     first = host.ask("http://127.0.0.1:8000/api/chat", sent, **about)
     call("podman", "stop", "--time", "40", workers[0])
     second = host.ask("http://127.0.0.1:8000/api/chat", sent, **about)
@@ -179,8 +181,8 @@ def test_each_word_starts_a_part_that_answers(host: Host, app: str, tmp_path: Pa
     socket = tmp_path / "socket"
     socket.mkdir()
     socket.chmod(0o777)
-    settings = f"{ROOT / 'deploy' / 'console' / 'console.toml'}:ro"
-    mounts = {"/etc/handrail/console.toml": settings, "/run/handrail": f"{socket}"}
+    settings = f"{ROOT / 'deploy' / 'console' / 'console.toml'}"
+    mounts = {"/etc/handrail/console.toml:ro": settings, "/run/handrail": f"{socket}"}
     host.start("console", mounts=mounts)
     page = wait_for(lambda: host.run_python(READ_SOCKET, name="console"))
     assert page.startswith("HTTP/1.1 200 OK"), page
@@ -200,8 +202,8 @@ def test_the_gateway_serves_another_server_to_its_users(
     )
     home = {"/home/handrail": "home-upstream"}
     words = ("serve", "-t", "/app/tools.py", "--http", "127.0.0.1:8100")
-    host.start("", *words, name="upstream", mounts={"/app": f"{app}:ro", **home})
-    mounts = {"/etc/handrail": f"{settings}:ro", "/home/handrail": "home-gateway"}
+    host.start("", *words, name="upstream", mounts={"/app:ro": app, **home})
+    mounts = {"/etc/handrail:ro": f"{settings}", "/home/handrail": "home-gateway"}
     host.start("gateway", "--first-use", mounts=mounts)
     url = "http://127.0.0.1:8000"
     healthy = wait_for(lambda: host.ask(f"{url}/healthz", host="10.0.0.7:8000"))

@@ -91,6 +91,20 @@ async def test_a_lost_claim_changes_nothing(database: str, way: str) -> None:
     assert await store.get("ada", "k") == before
 
 
+async def test_a_conversation_begins_with_its_first_prompt_and_claim(database: str) -> None:
+    store, prompt = Conversations(database), Prompt.of("  Look\nat it. ")
+    mine = await store.begin("ada", "k", "r1", prompt, metadata={"plan": "gold"})
+    saved = await store.get("ada", "k")
+    late = await store.begin("ada", "k", "r2", Prompt.of("late"))
+    await store.settle(mine, SAID[1:])
+
+    assert (saved.head, saved.messages) == (mine, (prompt,))
+    assert (mine.run, mine.title, mine.metadata) == ("r1", "Look at it.", {"plan": "gold"})
+    assert mine.lease > 0
+    assert late == mine
+    assert (await store.get("ada", "k")).messages == (prompt, *SAID[1:])
+
+
 async def test_one_of_many_claims_wins(database: str) -> None:
     store = Conversations(database)
     head = await store.create("ada", "k")

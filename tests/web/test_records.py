@@ -24,10 +24,13 @@ from handrail.agent import Agent
 from handrail.approvals import defer
 from handrail.messages import Prompt, Reply, Request, StreamItem
 from handrail.runs import RunStore, open_runs
+from handrail.runs.chain import verify
+from handrail.runs.journal import JournalLine
 from handrail.runs.record import RunRecord
 from handrail.runs.statuses import CANCELLED
 from handrail.web import ChatApp
 from handrail.web.conversations import ConversationBusy, Conversations
+from runs.durable.statements import counting, watching
 from web.chats import ORIGIN, as_person, client_of, identify, post_chat, text_of
 from web.paying_program import make_app
 
@@ -339,6 +342,56 @@ async def test_a_run_under_way_writes_nothing_about_an_erased_person(
     assert events[-1] == "event: end"
     assert [one.status for one in store.runs()] == ([] if is_erased else ["done"])
     assert list(store.names()) == [one.run for one in store.runs()]
+
+
+@pytest.mark.parametrize("change", ["none", "written", "removed"])
+async def test_a_chat_ends_as_another_process_left_its_run(database: str, change: str) -> None:
+    """100 other runs make the web process forget this one."""
+    store, other = open_runs(database), open_runs(database)
+    line = JournalLine.of("note", text="Beside.")
+
+    @tool(effect=READ)
+    def look() -> str:
+        """Look."""
+        [run] = [one.run for one in store.runs()]
+        if change == "removed":
+            for number in range(100):
+                store.append(f"r{number}", [line])
+            other.remove(run)
+        elif change == "written":
+            other.append(run, [line])
+        return "a thing"
+
+    async def model(request: Request) -> AsyncIterator[StreamItem]:
+        turn = sum(isinstance(one, Reply) for one in request.messages)
+        yield Reply((Text("Seen."),) if turn else (Call("look", {}, "c1"),))
+
+    app = ChatApp(Agent(model, [look]), identify, origins=[ORIGIN], database=store)
+    async with client_of(app) as client:
+        await post_chat(client, {"text": "Look.", "conversation": "k"})
+    saved = await Conversations(store).get("ada", "k")
+    runs = [one for one in other.runs() if not one.run.startswith("r")]
+
+    assert saved.head.lease == 0
+    assert [one.status for one in runs] == ([] if change == "removed" else ["done"])
+    assert [verify(other, one.run) for one in runs] == [None] * len(runs)
+    kinds = [[one.kind for one in other.read(run.run)].count("note") for run in runs]
+    assert kinds == {"none": [0], "written": [1], "removed": []}[change]
+
+
+async def test_a_short_answer_is_two_transactions(sqlite: str) -> None:
+    with watching(), counting("COMMIT") as commits, counting("s.unfinished") as reads:
+        app = ChatApp(Agent(say_hello), identify, origins=[ORIGIN], database=sqlite)
+        async with client_of(app) as client:
+            await post_chat(client, {"text": "First."})
+            before = len(commits)
+            await post_chat(client, {"text": "Second."})
+
+    assert (len(commits) - before, len(reads)) == (2, 0)
+
+
+async def say_hello(request: Request) -> Reply:
+    return Reply((Text("Hello."),))
 
 
 async def test_old_runs_of_chats_are_pruned_with_their_conversations(

@@ -109,10 +109,10 @@ class _Noticed:
     __slots__ = ("_args", "_coroutine", "_lost")
 
     def __init__(
-        self, coroutine: Coroutine[Any, Any, None], lost: Callable[..., None] | None, args: Any
+        self, coroutine: Coroutine[Any, Any, None], lost: Callable[..., None], args: Any
     ) -> None:
         self._coroutine = coroutine
-        self._lost = lost
+        self._lost: Callable[..., None] | None = lost
         self._args = args
 
     def send(self, value: Any, /) -> Any:
@@ -142,7 +142,7 @@ def spawn(
     """
     loop = running_loop()
     if loop is not None:
-        work: Any = _Noticed(start(*args), lost, args)
+        work: Any = start(*args) if lost is None else _Noticed(start(*args), lost, args)
         return loop.create_task(work, context=context)
     spawn_system_task = sys.modules["trio"].lowlevel.spawn_system_task
     task: object = spawn_system_task(start, *args, context=context)

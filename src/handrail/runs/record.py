@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # listing runs does not need the agent
     from handrail.events import Event
     from handrail.permissions import Answer
     from handrail.runs._durable.once import CallRecorder
+    from handrail.runs._store.port import Step
     from handrail.runs.store import RunStore
 
 
@@ -53,8 +54,8 @@ class RunRecord:
         self.journal = journal
         self.id = run
         self._stays_removed = stays_removed
-        self._after: int | None = None
-        """How many entries the run must have."""
+        self.after: int | None = None
+        """How many entries the run must have. 0: it is new, so it is not read."""
         self._unwritten: list[JournalLine] = []
         self._writing = threading.Lock()
         self._last: RunState | None = None
@@ -84,9 +85,21 @@ class RunRecord:
         with self._writing:
             lines = list(self._unwritten)
             if lines:
-                self.journal.append(self.id, lines, after=self._after if after is None else after)
-                self._after = SOME if self._stays_removed else None
+                self.journal.append(self.id, lines, after=self.after if after is None else after)
+                self.after = SOME if self._stays_removed else None
                 del self._unwritten[: len(lines)]
+
+    async def flush_with(self, guard: Step, rest: Sequence[Step]) -> bool:
+        """Write the waiting lines and other statements, in one transaction.
+
+        Returns False, and changes nothing, if the run or the guard's row is not as it should be.
+        """
+        lines = list(self._unwritten)
+        appender = self.journal.appender
+        if not await appender.append_with(self.id, lines, self.after, guard=guard, rest=rest):
+            return False
+        del self._unwritten[: len(lines)]
+        return True
 
     def note(self, lines: Iterable[LineFields]) -> None:
         """Write lines, behind those added before."""
@@ -119,6 +132,11 @@ class RunRecord:
 
         Raises ValueError for values JSON cannot represent, and AppendConflict as ``flush`` does.
         """
+        self.put_state(state)
+        self.flush(after=after)
+
+    def put_state(self, state: RunState) -> None:
+        """Add a state for the next ``flush``."""
         from handrail.runs.states import count_shared, state_line
 
         last = self.state() if self._last is None else self._last
@@ -130,7 +148,6 @@ class RunRecord:
             self._unwritten.append(state_line(state, kept, at))
             self.put([counts] if (state.turns, state.calls) != (last.turns, last.calls) else [])
             self._last = state
-        self.flush(after=after)
 
     async def save(self, state: RunState) -> None:
         """Write a state in a worker thread; an agent's ``save``."""

@@ -22,26 +22,14 @@ from handrail._support.private_files import find_runs_folder
 from handrail.runs._sealing.codec import Codec
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Values
-from handrail.runs._store.requests import keep_requests
 from handrail.runs._store.schema import check_schema, migrate
 from handrail.runs._store.sqlite import BUSY_SECONDS
-from handrail.runs._store.writes import (
-    GUARDS,
-    HEAD_AND_TALLY,
-    HEADS,
-    RunWrites,
-    as_text,
-    check_news,
-    put_run,
-    read_head,
-    unpack,
-)
+from handrail.runs._store.writes import HEADS, Appender, as_text, read_head, unpack
 from handrail.runs.journal import (
     EventRow,
     JournalEntry,
     JournalLine,
     RunHead,
-    check_after,
     check_run,
 )
 
@@ -103,8 +91,7 @@ class RunStore:
         self.database = database
         self._clock = clock
         self._has_tables = False
-        self._last: dict[str, tuple[RunWrites, RunHead]] = {}
-        """The run written last, and its head: if no other process writes, it need not be read."""
+        self.appender = Appender(database, clock)
         self.readers: WeakKeyDictionary[Any, Watching] = WeakKeyDictionary()
         """The readers for watched runs, by event loop."""
 
@@ -124,29 +111,8 @@ class RunStore:
             after: How many entries the run must have, or ``SOME``. Else raises AppendConflict.
         """
         check_run(run)
-        several = list(lines)
-        contents = [line.content for line in several]
         self.create()
-        tried: RunHead | None = None
-        known = self._last.pop(run, None) if several and after is None else None
-        while True:
-            writes, before = known or self._read_writes(run)
-            known = None
-            check_after(before, after)
-            if not several:
-                return before
-            check_news(before, tried)
-            head, entries, steps = writes.append(before, several, contents, self._clock())
-            steps += [put_run(head), *keep_requests(entries, contents, self.database.members)]
-            if self.database.transact_now(steps, GUARDS):
-                writes.written()
-                self._last = {run: (writes, head)}
-                return head
-            tried = before
-
-    def _read_writes(self, run: str) -> tuple[RunWrites, RunHead]:
-        writes = RunWrites(run, postgres=self.database.is_postgres)
-        return writes, writes.load(self.select(HEAD_AND_TALLY, {"run": run}))
+        return self.appender.append(run, list(lines), after)
 
     def head(self, run: str) -> RunHead | None:
         """Return a run's head, or None if it does not exist."""

@@ -38,7 +38,6 @@ from handrail.web.conversations import (
     ConversationBusy,
     ConversationHead,
     Conversations,
-    make_title,
 )
 
 MAX_CHAT_BYTES = 1024 * 1024
@@ -195,14 +194,15 @@ class ChatApp:
     async def _begin(self, visitor: Visitor, asked: ChatRequest) -> ConversationHead:
         """Add a message to its conversation, and start a run."""
         prompt = await self._make_prompt(visitor, asked)
-        id_ = asked.conversation or uuid.uuid4().hex
+        id_, run = asked.conversation or uuid.uuid4().hex, uuid.uuid4().hex
         try:
-            head = await self._conversations.create(
-                visitor.principal, id_, title=make_title(prompt), metadata=visitor.metadata
+            head = await self._conversations.begin(
+                visitor.principal, id_, run, prompt, metadata=visitor.metadata
             )
         except ValueError as error:
             raise bad(str(error)) from None
-        head = await self._claim(head, visitor, prompt)
+        if head.run != run:
+            head = await self._claim(head, run, visitor, prompt)
         messages: tuple[Any, ...] = (prompt,)
         if head.entries > 1:
             messages = (await self._conversations.get(head.principal, head.id)).messages
@@ -210,14 +210,14 @@ class ChatApp:
         return head
 
     async def _claim(
-        self, head: ConversationHead, visitor: Visitor, prompt: Prompt
+        self, head: ConversationHead, run: str, visitor: Visitor, prompt: Prompt
     ) -> ConversationHead:
         """Claim a conversation for a new run, after the one before if it may wait."""
         until = anyio.current_time() + self._wait
         while True:
             try:
                 head = await self._serving.settle(head)
-                run, about = uuid.uuid4().hex, visitor.metadata
+                about = visitor.metadata
                 return await self._conversations.claim(head, run, prompt, metadata=about)
             except ConversationBusy:
                 if anyio.current_time() >= until:

@@ -32,24 +32,22 @@ class LiveRun:
         self.interrupt: Callable[[], None] = _ignore
         self.task: object = None
         self.watchers = 0
-        self._changed = anyio.Event()
+        self._changed: anyio.Event | None = None
+        """What watchers wait for, if some do."""
         self._joined = anyio.Event()
         self._left = anyio.Event()
 
     def put(self, event: WireEvent) -> None:
-        """Add an event."""
+        """Add an event, and wake the watchers."""
         self.events.append(event)
-        self.tell()
-
-    def tell(self) -> None:
-        """Wake the watchers."""
-        if self.watchers:
+        if self._changed is not None:
             self._changed.set()
+            self._changed = None
 
     async def wait(self, seen: int) -> None:
         """Wait for another event."""
         if len(self.events) == seen:
-            self._changed = anyio.Event() if self._changed.is_set() else self._changed
+            self._changed = self._changed or anyio.Event()
             await self._changed.wait()
 
     def join(self) -> None:

@@ -94,7 +94,6 @@ class ProcessChats:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._renew, live)
-                group.start_soon(live.record.show_soon)
                 if not answers:  # an answered call runs, whoever watches
                     group.start_soon(live.stop_unwatched, self._linger)
                 state, standing = await self._run(live, state, visitor, answers)
@@ -139,7 +138,8 @@ class ProcessChats:
         return CANCELLED if live.is_cancelled else translate_stop(events.result.stop_reason)
 
     async def _renew(self, live: LiveRun) -> None:
-        """Renew the claim until the run ends. If it was lost, stop."""
+        """Record the run soon, and renew its claim until it ends. If that was lost, stop."""
+        await live.record.show_soon()
         while True:
             await anyio.sleep(LEASE_SECONDS / 3)
             try:
@@ -155,9 +155,7 @@ class ProcessChats:
                 live.head = await self._conversations.park(head)
                 return WAITING
             standing = CANCELLED  # just before: no one is to answer it
-        state = state.abandon()
-        live.head = await self._conversations.settle(head, state.messages[head.entries :])
-        await live.record.end(state, standing)
+        live.head = await live.record.end(state.abandon(), standing, self._conversations, head)
         return standing
 
     async def place(self, head: ConversationHead) -> Place:
@@ -181,7 +179,7 @@ class ProcessChats:
         try:
             while True:
                 found = live.read(seen, prefix)
-                seen, until = len(live.events), anyio.current_time() + _JOIN_SECONDS
+                seen = len(live.events)
                 if found:
                     yield found
                 if found and found[-1].kind == "end":
@@ -191,7 +189,7 @@ class ProcessChats:
                     return
                 if live.is_waiting and not found:
                     yield [from_standing(WAITING)]  # another process may ask
-                await _wait(live, seen, until)
+                await _wait(live, seen, joins=bool(found))
         finally:
             live.leave()
 
@@ -311,11 +309,12 @@ class ProcessChats:
         return True
 
 
-async def _wait(live: LiveRun, seen: int, until: float) -> None:
-    """Wait for another event, and then for those near it; or check a waiting run again."""
+async def _wait(live: LiveRun, seen: int, *, joins: bool) -> None:
+    """Wait for another event; or check a waiting run again. Events near the last ones join."""
     if live.is_waiting:
         with anyio.move_on_after(_LOOK_SECONDS):
             await live.wait(seen)
         return
+    if joins:  # first, since pieces mostly come faster: then nothing else is to wait for
+        await anyio.sleep(_JOIN_SECONDS)
     await live.wait(seen)
-    await anyio.sleep(max(0.0, until - anyio.current_time()))

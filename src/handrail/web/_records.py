@@ -31,7 +31,7 @@ from handrail.runs.lines import (
 from handrail.runs.record import read_saved_answer
 from handrail.runs.statuses import FAILED, RUNNING, WAITING, Standing
 from handrail.web._visitor import Visitor
-from handrail.web.conversations import ConversationHead, make_title
+from handrail.web.conversations import ConversationHead, Conversations, make_title
 
 _DIED = "its process died"
 _FIRST_SECONDS = 5.0
@@ -63,7 +63,8 @@ class ChatRecord:
         """The requests whose answers were noted."""
 
     def begin(self, visitor: Visitor, prompt: Prompt) -> None:
-        """Note the run's beginning. The next write contains it."""
+        """Note the beginning of a new run. The next write contains it."""
+        self._record.after = 0
         labels = {"labels": sorted(visitor.labels)} if visitor.labels else {}
         about = {"command": "web", "agent": "web", "prompt": make_title(prompt), **labels}
         began = {"began": _now(), "principal": visitor.principal}
@@ -112,15 +113,28 @@ class ChatRecord:
         fields = {**WAITING._asdict(), "turns": state.turns, "calls": state.calls, "why": ""}
         return await to_thread.run_sync(self._record.keep_waiting, self._own(state), fields)
 
-    async def end(self, state: RunState, standing: Standing) -> None:
-        """Write how the run ended."""
+    async def end(
+        self,
+        state: RunState,
+        standing: Standing,
+        conversations: Conversations,
+        head: ConversationHead,
+    ) -> ConversationHead:
+        """Write how the run ended, and its messages to its conversation, in one transaction.
+
+        Raises ConversationBusy, and writes neither, if the conversation's claim was lost.
+        """
         counts = {"turns": state.turns, "calls": state.calls}
         fields = {**standing._asdict(), **counts, "why": "", "ended": _now()}
         self._record.put([{"event": STATUS, "at": time.time(), **fields}])
         if self._has_state:
-            await to_thread.run_sync(self._keep, state)
-        else:
+            self._record.put_state(self._own(state))
+        new = state.messages[head.entries :]
+        settled, guard, rest = conversations.plan_settling(head, new)
+        if not await self._record.flush_with(guard, rest):
+            settled = await conversations.settle(head, new)
             await to_thread.run_sync(self._record.flush)
+        return settled
 
     async def take_answers(self, messages: Sequence[Message]) -> tuple[RunState, dict[str, Answer]]:
         """Return the run's whole state and its new answers, and note their use."""

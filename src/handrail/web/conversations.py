@@ -9,7 +9,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from anyio import to_thread
 
@@ -36,7 +36,7 @@ _MESSAGES = (
 )
 _CREATE = (
     "INSERT INTO handrail_conversation VALUES "
-    "(:principal, :id, :title, :about, :now, :now, 0, NULL, 0) ON CONFLICT DO NOTHING"
+    "(:principal, :id, :title, :about, :now, :now, :entries, :run, :lease) ON CONFLICT DO NOTHING"
 )
 _APPEND = (
     "UPDATE handrail_conversation SET entries = entries + :count, changed = :now, lease = :lease, "
@@ -65,6 +65,8 @@ _OLD_RUNS = (
     "(SELECT 1 FROM handrail_conversation c WHERE c.run = r.id AND c.lease <> 0) LIMIT :limit"
 )
 _BATCH = 200
+_Step: TypeAlias = tuple[str, list[dict[str, Any]]]
+"""A statement, and the values for each time it runs."""
 
 
 class ConversationBusy(HandrailError):
@@ -121,14 +123,35 @@ class Conversations:
         metadata: Mapping[str, Json] | None = None,
     ) -> ConversationHead:
         """Create a conversation, and return it. One that exists is returned unchanged."""
-        check_name(principal, "principal")
-        check_name(id, "id")
+        return await self._create(self._make_head(principal, id, title, metadata), ())
+
+    async def begin(
+        self,
+        principal: str,
+        id: str,  # noqa: A002
+        run: str,
+        prompt: Prompt,
+        *,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> ConversationHead:
+        """Create a conversation with a prompt, claimed for the run that answers it; see ``claim``.
+
+        One that exists is returned unchanged: its run is another one.
+        """
+        new = self._make_head(principal, id, make_title(prompt), metadata)
+        return await self._create(new._replace(run=run, lease=self._make_lease()), (prompt,))
+
+    async def _create(self, new: ConversationHead, messages: Sequence[Message]) -> ConversationHead:
+        check_name(new.principal, "principal")
+        check_name(new.id, "id")
         await self.prepare()
-        about, now, title = json.dumps(dict(metadata or {})), self._clock(), title[:MAX_TITLE_CHARS]
-        values = {"principal": principal, "id": id, "title": title, "about": about, "now": now}
-        if (await self._database.transact([(_CREATE, [values])], 0))[0]:
-            return _read_head((id, principal, title, about, now, now, 0, "", 0.0))
-        return await self.head(principal, id)
+        new = new._replace(entries=len(messages))
+        values = {**new._asdict(), "run": new.run or None, "now": new.began}
+        steps = [(_CREATE, [values | {"about": json.dumps(new.metadata)}])]
+        if messages:
+            steps.append((_PUT, _message_rows(new, messages, 0)))
+        is_new = await self._database.transact(steps, 1)
+        return new if is_new else await self.head(new.principal, new.id)
 
     async def head(self, principal: str, id: str) -> ConversationHead:  # noqa: A002
         """Return a conversation without its messages. Raises LookupError if there is none."""
@@ -265,24 +288,41 @@ class Conversations:
     async def _append(
         self, head: ConversationHead, messages: Sequence[Message], *, run: str, lease: float
     ) -> ConversationHead:
-        now = self._clock()
-        new = head._replace(entries=head.entries + len(messages), run=run, lease=lease, changed=now)
-        where: dict[str, Any] = {"principal": head.principal, "id": head.id, "run": run or None}
-        guard = {**where, "count": len(messages), "now": now, "lease": lease}
-        guard |= {"entries": head.entries, "before": head.lease, "last": head.run}
-        guard["about"] = json.dumps(dict(head.metadata))
-        rows = [
-            {**where, "number": number, "body": dump(message)}
-            for number, message in enumerate(messages, head.entries)
-        ]
-        append = (_APPEND, [guard])
+        new, append, rows = self._plan(head, messages, run=run, lease=lease)
         # a statement is repeated after a lost connection, and the first one may have succeeded
-        if not await self._database.transact([append, (_PUT, rows)] if rows else [append], 1):
+        if not await self._database.transact([append, *rows], 1):
             found = await self.head(head.principal, head.id)
             is_mine = (run, lease) != (head.run, head.lease) and run
             if not is_mine or found != new._replace(changed=found.changed):
                 raise ConversationBusy(_BUSY)
         return new
+
+    def plan_settling(
+        self, head: ConversationHead, messages: Sequence[Message]
+    ) -> tuple[ConversationHead, _Step, Sequence[_Step]]:
+        """Return what ``settle`` writes: the new head, its guard, and other statements."""
+        return self._plan(head, messages, run=head.run, lease=0.0)
+
+    def _plan(
+        self, head: ConversationHead, messages: Sequence[Message], *, run: str, lease: float
+    ) -> tuple[ConversationHead, _Step, Sequence[_Step]]:
+        now = self._clock()
+        new = head._replace(entries=head.entries + len(messages), run=run, lease=lease, changed=now)
+        guard = {"principal": head.principal, "id": head.id, "run": run or None, "now": now}
+        guard |= {"count": len(messages), "lease": lease, "about": json.dumps(dict(head.metadata))}
+        guard |= {"entries": head.entries, "before": head.lease, "last": head.run}
+        rows = _message_rows(new, messages, head.entries)
+        return new, (_APPEND, [guard]), [(_PUT, rows)] if rows else []
+
+    def _make_head(
+        self,
+        principal: str,
+        id: str,  # noqa: A002
+        title: str,
+        metadata: Mapping[str, Json] | None,
+    ) -> ConversationHead:
+        now, about = self._clock(), json.loads(json.dumps(dict(metadata or {})))
+        return ConversationHead(id, principal, title[:MAX_TITLE_CHARS], about, now, now, 0, "", 0.0)
 
     def _make_lease(self) -> float:
         """Return a new lease, unlike any other: a process knows its own by its value."""
@@ -321,6 +361,16 @@ def check_name(text: str, what: str) -> None:
     """Raise ValueError for a text no database stores as a key."""
     if not text or len(text) > MAX_ID_CHARS or not text.isprintable():
         raise ValueError(f"The {what} must have 1 to {MAX_ID_CHARS} printable characters.")
+
+
+def _message_rows(
+    head: ConversationHead, messages: Sequence[Message], first: int
+) -> list[dict[str, Any]]:
+    where = {"principal": head.principal, "id": head.id, "run": head.run or None}
+    return [
+        {**where, "number": number, "body": dump(message)}
+        for number, message in enumerate(messages, first)
+    ]
 
 
 def _read_head(row: Sequence[Any]) -> ConversationHead:

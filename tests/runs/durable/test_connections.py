@@ -46,6 +46,26 @@ async def test_connections_for_a_session_are_not_refused(database: str) -> None:
     assert await open_runs(database) == ""
 
 
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "UTF8"])
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
+async def test_a_database_that_does_not_know_every_character_is_refused(
+    database: str, encoding: str
+) -> None:
+    name, url = "encoded", f"{database.rpartition('/')[0]}/encoded"
+    with psycopg.connect(database, autocommit=True) as connection:
+        create = f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
+        connection.execute(create.encode())
+        try:
+            refused = await open_runs(url)
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+    said = "create the database with `ENCODING 'UTF8' TEMPLATE template0`."
+    assert refused == (
+        "" if encoding == "UTF8" else f"127.0.0.1/{name} has the encoding SQL_ASCII: {said}"
+    )
+
+
 @pytest.mark.parametrize(("options", "most"), [({}, 4), ({"writers": 1}, 1), ({"writers": 6}, 6)])
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
 async def test_so_many_transactions_write_at_once(

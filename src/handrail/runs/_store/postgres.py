@@ -57,6 +57,7 @@ _REPLICA = (
     "The runs in {} cannot be watched here: this server is a replica, which has no text of replies "
     "under way. Connect to the primary."
 )
+_USE_UTF8 = "create the database with `ENCODING 'UTF8' TEMPLATE template0`."
 _READ_ONLY = "-c default_transaction_read_only=on -c statement_timeout=2000"
 
 
@@ -88,6 +89,10 @@ class PostgresServer:
     def _connect(self) -> _Connection:
         settings: dict[str, Any] = dict(self._settings)
         connection: _Connection = psycopg.connect("", autocommit=True, **settings)
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding not in {"UTF8", None}:
+            connection.close()
+            raise DatabaseError(f"{self._place} has the encoding {encoding}: {_USE_UTF8}")
         limit_idling(connection)
         self._was_reached = True
         return connection
