@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -57,7 +58,8 @@ class JournalRun:
 
     def write_answers(self, answers: Mapping[str, Mapping[str, str]]) -> None:
         """Answer calls that wait."""
-        self.record.answer(answers)
+        line = {"event": "answer", "at": time.time()}
+        self.record.note([{**line, "pending": one, **given} for one, given in answers.items()])
 
     def write_state(self, state: RunState) -> None:
         """Put another state behind the one that is there."""

@@ -142,8 +142,8 @@ def test_lines_that_could_not_be_written_are_written_later(
 
 def test_the_latest_answer_to_a_call_is_used(journal: RunStore) -> None:
     record = RunRecord(journal, "r")
-    record.answer({"p1": {"answer": "allow"}, "p2": {"answer": "allow"}})
-    record.answer({"p1": {"answer": "deny", "reason": "No."}})
+    record.note([{"event": "answer", "pending": one, "answer": "allow"} for one in ("p1", "p2")])
+    record.note([{"event": "answer", "pending": "p1", "answer": "deny", "reason": "No."}])
 
     assert {name: given["answer"] for name, given in record.answers.items()} == {
         "p1": "deny",

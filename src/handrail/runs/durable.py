@@ -39,7 +39,7 @@ from handrail.runs._sealing.codec import Codec
 from handrail.runs._serving.handle import DurableWorker, Measure
 from handrail.runs._serving.versions import adopt_version
 from handrail.runs._serving.worker import Worker
-from handrail.runs._store.database import Database
+from handrail.runs._store.database import WRITERS, Database
 from handrail.runs._store.schema import migrate
 from handrail.runs.statuses import WORKED_ON, RunStatus
 from handrail.runs.store import RunStore
@@ -90,7 +90,7 @@ class DurableRuns:
         segment_turns: int = 20,
         queues: Mapping[str, CallQueue] | None = None,
         max_deaths: int = 5,
-        writers: int = 4,
+        writers: int = WRITERS,
         codec: Codec | None = None,
     ) -> None:
         self._database = Database(database, writers=writers, codec=codec)

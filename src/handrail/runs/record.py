@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,17 +26,9 @@ from handrail.runs.statuses import CANCELLED
 if TYPE_CHECKING:  # listing runs does not need the agent
     from handrail.agent import RunState
     from handrail.events import Event
-    from handrail.permissions import Answer
     from handrail.runs._durable.once import CallRecorder
     from handrail.runs._store.port import Step
     from handrail.runs.store import RunStore
-
-
-def read_saved_answer(text: str) -> Answer:
-    """Return the answer in the ``saved`` field of an ``answer`` line."""
-    from handrail.runs.answers import load_answer
-
-    return load_answer(text)
 
 
 class RunRecord:
@@ -180,14 +172,6 @@ class RunRecord:
             fields = {name: str(value) for name, value in entry.content.items()}
             given[fields.get("pending", "")] = fields
         return given
-
-    def answer(self, answers: Mapping[str, Mapping[str, str]]) -> None:
-        """Write answers to pending calls, by request id.
-
-        It does not check who may give them: ``RunStore.answer`` does.
-        """
-        head = {"event": ANSWER, "at": time.time()}
-        self.note([{**head, "pending": pending, **given} for pending, given in answers.items()])
 
 
 async def record_events(

@@ -19,6 +19,7 @@ from handrail.events import Answered, Event, Started
 from handrail.messages import Message, Prompt, Reply
 from handrail.permissions import Answer, Pending
 from handrail.runs import JournalError, RunRecord, RunStore
+from handrail.runs.answers import load_answer
 from handrail.runs.journal import STATUS
 from handrail.runs.lines import (
     LineFields,
@@ -28,7 +29,6 @@ from handrail.runs.lines import (
     reply_line,
     turn_fields,
 )
-from handrail.runs.record import read_saved_answer
 from handrail.runs.statuses import FAILED, RUNNING, WAITING, Standing
 from handrail.web._visitor import Visitor
 from handrail.web.conversations import ConversationHead, Conversations, make_title
@@ -143,7 +143,7 @@ class ChatRecord:
     def _take_answers(self, messages: Sequence[Message]) -> tuple[RunState, dict[str, Answer]]:
         state, given = self._record.state(), self._record.answers
         asked = {one.id: one for one in state.questions if one.id in given}
-        answers = {one: read_saved_answer(given[one]["saved"]) for one in asked}
+        answers = {one: load_answer(given[one]["saved"]) for one in asked}
         now = time.time()
         self._has_state = True
         self._used = {*self._used, *answers}

@@ -66,7 +66,7 @@ async def test_a_database_that_does_not_know_every_character_is_refused(
     )
 
 
-@pytest.mark.parametrize(("options", "most"), [({}, 4), ({"writers": 1}, 1), ({"writers": 6}, 6)])
+@pytest.mark.parametrize(("options", "most"), [({}, 8), ({"writers": 1}, 1), ({"writers": 6}, 6)])
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
 async def test_so_many_transactions_write_at_once(
     database: str, options: dict[str, Any], most: int

@@ -17,7 +17,7 @@ from handrail.coding import SystemPrompt
 from handrail.messages import Model, model_names
 from handrail.permissions import Answer
 from handrail.runs import RunStore
-from handrail.runs.record import read_saved_answer
+from handrail.runs.answers import load_answer
 
 if TYPE_CHECKING:
     from handrail.coding import Explorer
@@ -143,7 +143,7 @@ def user(_spender: Spender) -> str:
 def read_stored_answer(stored: Mapping[str, str]) -> Answer:
     """Return a saved answer; anything but an approval is a denial."""
     if "saved" in stored:
-        return read_saved_answer(stored["saved"])
+        return load_answer(stored["saved"])
     given: dict[str, Any] = {name: stored[name] for name in ("by", "via", "seen") if name in stored}
     if stored.get("answer") == "allow":
         return Allow(**given)

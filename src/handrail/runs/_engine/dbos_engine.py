@@ -241,7 +241,7 @@ class DbosEngine:
         options = self._make_options(segment_id, agent)
 
         def transact(steps: Sequence[Step], guards: int) -> list[int]:
-            with self._database.clear_errors(), connect(self._sql) as (connection, own):
+            with self._database.beside(), connect(self._sql) as (connection, own):
                 changed = self._database.transact_on(own, steps, guards)
                 if changed:
                     sealed = self._seals.seal_text(text)

@@ -41,7 +41,7 @@ RETRY_SECONDS = 20.0
 _FIRST_PAUSE, _MAX_PAUSE = 0.1, 2.0
 """Seconds between two tries."""
 _READERS = 2
-WRITERS = 4
+WRITERS = 8
 """How many statements write at once, on PostgreSQL. Each waits until its commit is on the disk."""
 _SQLITE, _POSTGRES = "sqlite:///", "postgresql://"
 
@@ -186,9 +186,9 @@ class Database:
         """Run statements in another connection's transaction, in this thread; see ``Driver``."""
         return self._driver.transact_on(connection, self._seal(steps), guards)
 
-    def clear_errors(self) -> AbstractContextManager[None]:
-        """Return a block which raises DatabaseError for the driver's errors."""
-        return self._driver.clear_errors()
+    def beside(self) -> AbstractContextManager[None]:
+        """Return a block for another connection's transaction, which raises our errors."""
+        return self._driver.beside()
 
     def read_stored(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
         """Return a query's rows in stored form, in this thread."""

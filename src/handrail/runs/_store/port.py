@@ -64,8 +64,8 @@ class Driver(Protocol):
         """
         ...
 
-    def clear_errors(self) -> AbstractContextManager[None]:
-        """Return a block which raises DatabaseError for the driver's errors."""
+    def beside(self) -> AbstractContextManager[None]:
+        """Return a block for another connection's transaction, which raises our errors."""
         ...
 
     def read_version(self) -> int | None:

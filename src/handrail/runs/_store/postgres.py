@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cache
 from threading import BoundedSemaphore
 from typing import Any, TypeAlias, cast
@@ -133,6 +133,10 @@ class PostgresServer:
         joined = cast("bytes", _join(tuple(sql for sql, _ in steps), guards))
         return _run_joined(connection, joined, steps)
 
+    def beside(self) -> AbstractContextManager[None]:
+        """Return a block for another connection's transaction."""
+        return self._clear_errors()
+
     def read_version(self) -> None:
         """Return None: a server has no such number."""
 
@@ -158,7 +162,7 @@ class PostgresServer:
         transaction in turn, during which the other one needs another process.
         """
         seen: set[tuple[int, int]] = set()
-        with self.clear_errors(), self._connect() as one, self._connect() as other:
+        with self._clear_errors(), self._connect() as one, self._connect() as other:
             for number in range(2 * _CHECKS):
                 with (one, other)[number % 2].transaction():
                     seen.add((_read_process(one), _read_process(other)))
@@ -173,14 +177,14 @@ class PostgresServer:
 
     def hold(self) -> _Connection:
         """Return a connection for one holder, who closes it."""
-        with self.clear_errors():
+        with self._clear_errors():
             return self._connect()
 
     begin_alone = ("BEGIN", f"SELECT pg_advisory_xact_lock({_ALONE})")
 
     def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
         """Run the statements a function chooses, in a transaction holding a lock."""
-        with self.clear_errors(), closing(self._connect()) as connection:
+        with self._clear_errors(), closing(self._connect()) as connection:
             for statement in self.begin_alone:
                 connection.execute(statement.encode())
 
@@ -197,7 +201,7 @@ class PostgresServer:
 
     @contextmanager
     def _lend(self) -> Generator[_Connection]:
-        with self.clear_errors(), self._connections.lend() as connection:
+        with self._clear_errors(), self._connections.lend() as connection:
             yield connection
 
     def _is_replica(self, error: psycopg.Error) -> bool:
@@ -205,7 +209,7 @@ class PostgresServer:
         return isinstance(error, ReadOnlySqlTransaction) and not self._read_only
 
     @contextmanager
-    def clear_errors(self) -> Generator[None]:
+    def _clear_errors(self) -> Generator[None]:
         """Raise our errors. A server never reached probably has another address."""
         try:
             yield

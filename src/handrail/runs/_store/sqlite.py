@@ -8,7 +8,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ class SqliteFile:
 
     def read_version(self) -> int:
         """Return a number changing when another connection commits."""
-        with self.clear_errors(), self._watching:
+        with self._clear_errors(), self._watching:
             if self._watch is None:
                 self._watch = self._connect()
             return int(self._watch.execute("PRAGMA data_version").fetchone()[0])
@@ -91,7 +91,7 @@ class SqliteFile:
 
     def read(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
         """Return a query's rows."""
-        with self.clear_errors(), self._connections.lend() as connection:
+        with self._clear_errors(), self._connections.lend() as connection:
             return connection.execute(sql, values).fetchall()
 
     def write(self, sql: str, values: Values) -> int:
@@ -123,6 +123,10 @@ class SqliteFile:
         """Run statements in another connection's transaction."""
         return _run_steps(connection, steps, guards)
 
+    def beside(self) -> AbstractContextManager[None]:
+        """Return a block for another connection's transaction. This process's writes wait."""
+        return self.together()
+
     @contextmanager
     def together(self, parts: int = 1) -> Generator[None]:
         """Let writes run inside, in one transaction that is then on the disk.
@@ -132,7 +136,7 @@ class SqliteFile:
         Args:
             parts: How many writes there are.
         """
-        with self._writer, self.clear_errors(), self._connections.lend() as connection:
+        with self._writer, self._clear_errors(), self._connections.lend() as connection:
             self._group = connection
             try:
                 if parts > 1:
@@ -157,7 +161,7 @@ class SqliteFile:
         """
         connection: sqlite3.Connection = self._group
         try:
-            with self.clear_errors():
+            with self._clear_errors():
                 yield connection
         except DatabaseError as error:
             if not connection.in_transaction:
@@ -165,8 +169,7 @@ class SqliteFile:
             raise
 
     @contextmanager
-    def clear_errors(self) -> Generator[None]:
-        """Raise our errors."""
+    def _clear_errors(self) -> Generator[None]:
         try:
             yield
         except (sqlite3.Error, TimeoutError, UnicodeEncodeError) as error:
@@ -179,7 +182,7 @@ class SqliteFile:
 
     def run_alone(self, choose: Callable[[Select], Iterable[str]]) -> None:
         """Run the statements a function chooses, in one transaction."""
-        with self.clear_errors(), closing(self._connect()) as connection:
+        with self._clear_errors(), closing(self._connect()) as connection:
             for statement in self.begin_alone:
                 connection.execute(statement)
 
