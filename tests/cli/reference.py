@@ -28,6 +28,7 @@ $ handrail --version
 handrail …
 ```
 """
+_ARGUMENTS = "Positional arguments"
 _HEADING = re.compile(r"^(?=[A-Z][^\n]*:\n)", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=  \S)", re.MULTILINE)
 
@@ -84,17 +85,16 @@ def _option(heading: str, row: str) -> Option:
 def _shared_section(shared: list[Option]) -> str:
     lines = ["\n## Shared options\n"]
     for heading in dict.fromkeys(option.heading for option in shared):
+        if heading == _ARGUMENTS:  # their names say enough
+            continue
         options = [option for option in shared if option.heading == heading]
-        kind = "argument" if heading == "Positional arguments" else "option"
-        lines.append(f"\n{heading}:\n\n| {kind} | does |\n|---|---|\n")
+        lines.append(f"\n{heading}:\n\n| option | does |\n|---|---|\n")
         lines.extend(_table_row(option) for option in options)
     return "".join(lines)
 
 
 def _table_row(option: Option) -> str:
-    [found] = re.findall(
-        r"^((?:-\w, )?--[\w-]+(?: [A-Z:_]+| \[[^]]*\])?|[^\s-]\S*) (.*)$", option.text
-    )
+    [found] = re.findall(r"^((?:-\w, )?--[\w-]+(?: [A-Z:_]+| \[[^]]*\])?) (.*)$", option.text)
     spelled, does = found
     return f"| `{spelled.replace('|', chr(92) + '|')}` | {does} |\n"
 
@@ -125,7 +125,7 @@ def _name_shared(parts: list[Part], shared: list[Option]) -> str:
     for part in parts:
         used = {_option(part.heading, row) for row in part.rows}
         options = [option for option in shared if option.heading == part.heading]
-        if part.heading in {"Common options", "Positional arguments"}:
+        if part.heading in {"Common options", _ARGUMENTS}:
             continue
         if part.heading != "Options" and options and used.issuperset(options):
             names.append(f"*{part.heading}*")
