@@ -47,7 +47,7 @@ READ_SOCKET = """
 import socket
 with socket.socket(socket.AF_UNIX) as asked:
     asked.connect("/run/handrail/console.sock")
-    asked.sendall(b"GET / HTTP/1.1\\r\\nHost: console.example.com\\r\\nX-Forwarded-User: ada\\r\\n"
+    asked.sendall(b"GET /inbox HTTP/1.1\\r\\nHost: console.example.com\\r\\nX-Forwarded-User: ada\\r\\n"
                   b"X-Forwarded-Groups: payments-leads\\r\\nConnection: close\\r\\n\\r\\n")
     print(b"".join(iter(lambda: asked.recv(65536), b"")).decode())
 """
