@@ -333,8 +333,13 @@ def test_a_waiting_run_has_no_state_and_its_answers_can_be_refused(small: Shop) 
     assert small("export", "r", "--json").json["state"] is None
     assert small("replay", "r", "--json").error["code"] == "unreadable"
     shown = small("show", "r")
+    where = f"--database {small.database}"
     assert shown.err == (
-        "calls are waiting for approval: `handrail runs approve r` or `handrail runs deny r`\n"
+        f"calls are waiting for approval: `handrail runs approve r {where}` "
+        f"or `handrail runs deny r {where}`\n"
+    )
+    assert small("show", "x").err == (
+        f"handrail: there is no run 'x'\n  run `handrail runs list {where}` to see the IDs\n"
     )
     dry = small("prune", "--older-than", "0s", "--dry-run")
     assert dry.out == "r  kept: it waits for approval\n0 runs would be deleted\n"
