@@ -134,6 +134,7 @@ def talk(database: str, started: threading.Event, go: threading.Event) -> None:
     """Start a run and work on it. Its model says the last word when it may go."""
 
     async def model(_: Request) -> AsyncIterator[StreamItem]:
+        yield Delta("Well.", thought=True)
         yield Delta("One \n")
         await to_thread.run_sync(go.wait)
         yield Delta("two.")
@@ -170,7 +171,7 @@ def test_a_reply_is_printed_while_it_arrives(database: str, tmp_path: Path, outp
         assert lines[-1].endswith("  status  done")
         return
     events = [json.loads(line) for line in lines]
-    assert [one["text"] for one in events if one["event"] == "delta"] == ["One \n", "two."]
+    assert [one["text"] for one in events if one["event"] == "delta"] == ["Well.", "One \n", "two."]
     watched = Shop(database, tmp_path)("watch", "-o", "jsonl").lines
     assert [one for one in events if one["event"] != "delta"] == watched
 
