@@ -106,7 +106,7 @@ def railed(setup: Setup, **given: Any) -> Run:
 GOES_ON = True
 """It does not say which calls are of one run."""
 HOST_DECIDES = {"upper and lower case": "runs", "an image": "n/a"}
-VARIES = {"a read behind a question": "overtakes"}
+VARIES = {"a read behind a question": "overtakes", "two writers": "wrong order"}
 """Calls run in threads, whose order is CrewAI's: on a busy machine, this happens too."""
 BARE = {
     "a tool raises": "leaks",

@@ -28,6 +28,7 @@ $ handrail --version
 handrail …
 ```
 """
+_ARGUMENTS = "Positional arguments"
 _HEADING = re.compile(r"^(?=[A-Z][^\n]*:\n)", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=  \S)", re.MULTILINE)
 
@@ -84,17 +85,16 @@ def _option(heading: str, row: str) -> Option:
 def _shared_section(shared: list[Option]) -> str:
     lines = ["\n## Shared options\n"]
     for heading in dict.fromkeys(option.heading for option in shared):
+        if heading == _ARGUMENTS:  # their names say enough
+            continue
         options = [option for option in shared if option.heading == heading]
-        kind = "argument" if heading == "Positional arguments" else "option"
-        lines.append(f"\n{heading}:\n\n| {kind} | does |\n|---|---|\n")
+        lines.append(f"\n{heading}:\n\n| option | does |\n|---|---|\n")
         lines.extend(_table_row(option) for option in options)
     return "".join(lines)
 
 
 def _table_row(option: Option) -> str:
-    [found] = re.findall(
-        r"^((?:-\w, )?--[\w-]+(?: [A-Z:_]+| \[[^]]*\])?|[^\s-]\S*) (.*)$", option.text
-    )
+    [found] = re.findall(r"^((?:-\w, )?--[\w-]+(?: [A-Z:_]+| \[[^]]*\])?) (.*)$", option.text)
     spelled, does = found
     return f"| `{spelled.replace('|', chr(92) + '|')}` | {does} |\n"
 
@@ -103,20 +103,20 @@ def _sections(helps: dict[tuple[str, ...], list[Part]], shared: list[Option]) ->
     seen: dict[str, str] = {}
     for words, parts in helps.items():
         name = " ".join(["handrail", *words])
-        usage, about = _split_usage(parts[0], name)
+        arguments, about = _split_usage(parts[0], name)
         rest = [text for part in parts[1:] if (text := _own(part, shared))]
         same = seen.setdefault("\n\n".join([about, *rest]), name)
-        own = "\n\n".join(text for text in (usage, about, *rest) if text)
+        own = "\n\n".join([about, *rest])
         also = "".join(f"\n{line}\n" for line in [_name_shared(parts, shared)] if line)
         text = f"```text\n{own}\n```\n{also}" if same == name else f"The same as `{same}`.\n"
-        yield f"\n## {name}\n\n{text}"
+        yield f"\n## {name}{arguments}\n\n{text}"
 
 
 def _split_usage(part: Part, name: str) -> tuple[str, str]:
-    """Return how to call a command, empty if by its name alone, and its first paragraph."""
+    """Return the arguments of a command, as code, and its first paragraph."""
     usage, about, *_ = part.rows[0].split("\n\n")
-    usage = usage.replace(" [OPTIONS]", "")
-    return "" if usage == f"Usage: {name}" else usage, about.strip("\n")
+    arguments = usage.replace(" [OPTIONS]", "").removeprefix(f"Usage: {name}").strip()
+    return f" `{arguments}`" if arguments else "", about.strip("\n")
 
 
 def _name_shared(parts: list[Part], shared: list[Option]) -> str:
@@ -125,7 +125,7 @@ def _name_shared(parts: list[Part], shared: list[Option]) -> str:
     for part in parts:
         used = {_option(part.heading, row) for row in part.rows}
         options = [option for option in shared if option.heading == part.heading]
-        if part.heading in {"Common options", "Positional arguments"}:
+        if part.heading in {"Common options", _ARGUMENTS}:
             continue
         if part.heading != "Options" and options and used.issuperset(options):
             names.append(f"*{part.heading}*")
@@ -136,8 +136,7 @@ def _name_shared(parts: list[Part], shared: list[Option]) -> str:
 
 def _own(part: Part, shared: list[Option]) -> str:
     rows = [row for row in part.rows if _option(part.heading, row) not in shared]
-    heading = f"{part.heading}:\n" if part.heading and rows else ""
-    return (heading + "".join(rows)).strip("\n")
+    return "".join(rows).strip("\n")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,8 @@ def make_file(folder: Path, way: Way = "whole") -> Path:
     park(journal, ODD)
     park(journal, UNKNOWN)
     park(journal, ANSWERED)
-    RunRecord(journal, "9c41d2").answer(
-        {ANSWERED.id: {"answer": "allow", "by": "proxy|jo", "via": "console"}}
-    )
+    given = {"pending": ANSWERED.id, "answer": "allow", "by": "proxy|jo", "via": "console"}
+    RunRecord(journal, "9c41d2").note([{"event": "answer", "at": time.time(), **given}])
     record(journal, way)
     journal.close()
     return file

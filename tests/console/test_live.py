@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterator
+import threading
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
+from anyio import to_thread
 from starlette.testclient import TestClient
 
 from console.browser import serving
 from console.scenes import make_console
 from console.visits import BEHIND_A_PROXY, HOST, SECRET, make_pending, park, visit
-from handrail import Allow
+from handrail import Allow, Text
+from handrail.agent import Agent
 from handrail.console import Console
 from handrail.console._request import to_path
 from handrail.console._store import Store
+from handrail.messages import Delta, Reply, Request, StreamItem
 from handrail.runs import Claimant, open_runs
+from handrail.runs.durable import DurableRuns
 
 REQUEST = f"/inbox/{to_path(make_pending('r1').id)}"
 
@@ -75,6 +81,51 @@ def test_a_stream_sends_a_page_and_sends_it_again_when_it_changes(file: Path) ->
     assert (first[0], "later" in first[1], "later" in second[1]) == (0, False, True)
     assert first[0] < second[0] < third[0]
     assert ('id="turn-2" data-live="replace"' in run[1], after[0] > run[0]) == (True, True)
+
+
+def talk(database: str, started: threading.Event, go: threading.Event) -> None:
+    """Work on a run. Its model says the last word when it may go."""
+
+    async def model(_: Request) -> AsyncIterator[StreamItem]:
+        yield Delta("Half <b> of ")
+        await to_thread.run_sync(go.wait)
+        yield Reply((Text("Half <b> of it."),))
+
+    async def work() -> None:
+        async with DurableRuns(database, {"shop": Agent(model)}, poll=0.05) as runs:
+            await runs.start("shop", "Count.", run_id="r")
+            started.set()
+            async with runs.work(interval=0.1):
+                await runs.wait("r", seconds=60)
+
+    anyio.run(work)
+
+
+def test_a_runs_page_shows_a_reply_while_it_arrives(tmp_path: Path) -> None:
+    file = tmp_path / "runs.db"
+    started, go = threading.Event(), threading.Event()
+    worker = threading.Thread(target=talk, args=(str(file), started, go))
+    worker.start()
+    started.wait()
+    shown = list[bool]()
+    with (
+        serving(partial(make_console, file)) as (url, _),
+        streaming(url, "/runs/r") as found,
+        streaming(url, "/runs/r") as other,
+    ):
+        pages = read_events(found.iter_lines())
+        first = read_events(other.iter_lines())
+        next(first)
+        for _, html in pages:
+            _, _, writing = html.partition('<div id="writing" data-live="replace">')
+            shown.append("Half &lt;b&gt; of" in writing)
+            if shown[-1]:
+                go.set()
+            elif any(shown) and "Half &lt;b&gt; of it." in html:
+                break
+    worker.join()
+
+    assert any(shown)
 
 
 def test_streams_of_one_person_share_a_page_and_others_have_their_own(file: Path) -> None:

@@ -47,7 +47,7 @@ READ_SOCKET = """
 import socket
 with socket.socket(socket.AF_UNIX) as asked:
     asked.connect("/run/handrail/console.sock")
-    asked.sendall(b"GET / HTTP/1.1\\r\\nHost: console.example.com\\r\\nX-Forwarded-User: ada\\r\\n"
+    asked.sendall(b"GET /inbox HTTP/1.1\\r\\nHost: console.example.com\\r\\nX-Forwarded-User: ada\\r\\n"
                   b"X-Forwarded-Groups: payments-leads\\r\\nConnection: close\\r\\n\\r\\n")
     print(b"".join(iter(lambda: asked.recv(65536), b"")).decode())
 """
@@ -116,6 +116,15 @@ class Host:
         status, _, text = self.run_python(ASK, url, json.dumps(named), body).partition("\n")
         return int(status), text
 
+    def wait_until_ready(self, url: str) -> str:
+        def ask() -> str:
+            status, text = self.ask(url)
+            assert status == 200, text
+            return text
+
+        said: str = wait_for(ask)
+        return said
+
     def stop(self) -> None:
         for name in reversed(self.started):
             call("podman", "rm", "--force", "--ignore", "--time", "0", name)
@@ -163,16 +172,14 @@ def test_each_word_starts_a_part_that_answers(host: Host, app: str, tmp_path: Pa
     host.start("web", mounts=mounts)
     sent = json.dumps({"text": "Hi.", "conversation": "k"})
     about = {"content_type": "application/json", "x_person": "ada"}
-    wait_for(lambda: host.ask("http://127.0.0.1:8000/api/readyz"))
-    ready = [
-        wait_for(lambda at=f"http://127.0.0.1:{port}/readyz": host.ask(at)) for port in (8080, 8081)
-    ]
+    places = ("8000/api", "8080", "8081")
+    ready = [host.wait_until_ready(f"http://127.0.0.1:{place}/readyz") for place in places]
     first = host.ask("http://127.0.0.1:8000/api/chat", sent, **about)
     call("podman", "stop", "--time", "40", workers[0])
     second = host.ask("http://127.0.0.1:8000/api/chat", sent, **about)
     metrics = host.ask("http://127.0.0.1:8081/metrics")[1]
 
-    assert ready == [(200, "ready\n")] * 2
+    assert [text.strip() for text in ready] == ["ready"] * 3
     for status, text in (first, second):
         assert (status, '{"status":"done","reason":"answer"}' in text) == (200, True)
     assert 'handrail_worker_slots{state="free"} 100' in metrics

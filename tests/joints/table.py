@@ -74,19 +74,15 @@ These work everywhere else:
 
 ## How it is tested
 
-- An approval is given later: by an executor that reads the request from JSON, or by an MCP client's user.
-- Over MCP, the client's user approves, denies and fills in forms; the server's own approver changes arguments. Output in pieces arrives as
-  progress, and so does a response an HTTP service streams.
+- An approval is given later: by an executor that reads the request from JSON, or by an MCP client's user, who also denies and fills in forms.
+- Over MCP, the server's own approver changes arguments, and output in pieces arrives as progress. So does a response an HTTP service streams.
 - `MCP gateway` passes on the questions of the server behind it.
-- At `web chat`, a page reads the stream of `ChatApp`. Answers are posted to another process's application, except those of forms, logins and
-  `context.may`.
+- At `web chat`, a page reads the stream of `ChatApp`. Answers are posted to another process, except those of forms, logins and `context.may`.
 - "StopRun" over HTTP needs a session, which the protocol of 2026-07-28 lacks: see [serve tools](../guides/serve-tools.md#over-http).
-- In `run_sync` and `in_thread`, another thread cancels: `turn.cancel()`.
 - The OpenAI Agents SDK asks only whether to approve or reject. The executor's own approver answers the rest.
 - A [tool in the background](../guides/background.md) runs once. Where no agent reads its result later, the call waits for it.
-- "The host's own events or callbacks": a feed, `on_event`, `watch`, server middleware, HTTP client hooks, or framework callbacks.
-- In LangGraph and LangChain, "malformed JSON" and "a key twice" need a message that keeps the arguments' text, as LangChain's clients for
-  Anthropic and for OpenAI's Responses API do. Otherwise LangChain has read the JSON, and completed it.
+- In LangGraph and LangChain, "malformed JSON" and "a key twice" need a message that keeps the arguments' text: see
+  [LangChain](../frameworks/langchain.md#stops-and-cut-off-calls).
 - At `Agent.run`, each row was also tried with the [model clients](../models/index.md) of Anthropic, OpenAI (both APIs) and Google. Gemini
   sends arguments as an object: its JSON is never malformed. With OpenAI's Responses, handrail treats JSON that ends
   too early as cut off.

@@ -215,6 +215,33 @@ async def test_a_pattern_fits_no_schema_without_arguments() -> None:
     assert (problems, echoed.text) == ((f"{told}, which it does not take",), "x")
 
 
+@pytest.mark.parametrize(
+    ("schema", "is_told"),
+    [
+        (
+            {"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"path": {"type": "string"}}}}},
+            False,
+        ),
+        ({"properties": {}, "additionalProperties": True}, False),
+        ({"properties": {}, "additionalProperties": {"type": "string"}}, False),
+        ({"properties": {}, "patternProperties": {"^p": {"type": "string"}}}, False),
+        ({"allOf": [{"properties": {"path": {"type": "string"}}}]}, False),
+        ({"properties": {}, "additionalProperties": False}, True),
+        ({"properties": {"text": {"type": "string"}}}, True),
+    ],
+)
+async def test_only_a_schema_that_lists_all_its_arguments_lacks_one(
+    schema: dict[str, Any], *, is_told: bool
+) -> None:
+    effects = Effects(touches={"fresh": "file:{path}"})
+    async with connected(raw(), offer=Offer(effects=effects)) as stage:
+        await stage.call("grow", text=changed("fresh", inputSchema={"type": "object", **schema}))
+        await stage.generation(2)
+        await stage.call("echo", text="x")
+
+        assert ("file:{path}" in str(stage.source.problems)) is is_told
+
+
 async def test_only_the_tools_that_are_wanted_are_offered() -> None:
     offer = Offer(only=("e*", "get_it"), without=("env",), timeout=5, defer_over=10)
     async with connected(raw(), offer=offer) as stage:

@@ -21,7 +21,7 @@ from messages.stage import silent_logs
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "messages.md"
 TEXTS = Path(__file__).with_name("texts.md")
 """All texts. The site has them as a page of its own."""
-SHOWN = 2
+SHOWN = 1
 """Texts of a kind that the page shows."""
 PARTS = ("core", "adapters", "coding_tools")
 """Modules with a function `rows`, which runs calls and returns what a model reads."""
@@ -57,7 +57,7 @@ Fix these and call again.
 bad_args
 ```
 
-Below are two texts of each [kind](failure-kinds.md), and notes in results that did not fail.
+Below is one text of each [kind](failure-kinds.md), and notes in results that did not fail.
 [All texts](../../tests/messages/texts.md) are in a list, which a test compares with what calls return.
 """
 ALL = """\

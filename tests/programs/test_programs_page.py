@@ -19,14 +19,17 @@ def test_the_page_has_the_costs_of_the_ten_tasks() -> None:
         check=True,
     )
     page = (ROOT / "docs/guides/programs.md").read_text(encoding="utf-8")
+    printed = done.stdout.splitlines()
+    below = page.partition(f"{printed[0]}\n")[2].partition("\n\n")[0].splitlines()
     cells = done.stdout.splitlines()[-1].split(" | ")[2:]
     ways = [
         [int(one) for one in re.findall(r"\d+", cell.replace(", ", " ").replace(",", ""))]
         for cell in cells
     ]
 
-    assert done.stdout in page
-    assert len(done.stdout.splitlines()) == 2 + 10 + 1
+    assert [line for line in below if line not in printed] == []
+    assert (len(below), below[-1]) == (1 + 5 + 1, printed[-1])
+    assert len(printed) == 2 + 10 + 1
     assert [requests for requests, *_ in ways] == [98, 45, 20]
     (_, *alone), (_, *parallel), (_, *program) = ways
     assert is_more(alone, program, (19.6, 6.7))

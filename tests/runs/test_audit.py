@@ -103,7 +103,28 @@ async def test_a_call_that_cannot_be_recorded_is_refused(
     assert (first.text, again.text) == ("a", "c")
     assert refused.text.startswith("Not run: this call cannot be recorded")
     assert flooded.text == refused.text
-    assert written(journal) == ["a", "N", "c", "N"]
+    assert written(journal) == ["a", "N", "c"]
+
+
+async def test_refused_calls_are_noted_up_to_a_limit_while_the_journal_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handrail.runs.audit.WRITE_SECONDS", 0.01)
+    monkeypatch.setattr("handrail.runs.audit.MAX_UNWRITTEN", 5)
+    journal = Full(Database(str(tmp_path / "journal.db")))
+    audit = CallAudit(RunRecord(journal, "served"))
+
+    async with Executor(Toolset(look), hooks=[audit.hook]) as executor, audit.writing():
+        await executor.run(Call("look", {"text": "a"}))
+        with anyio.fail_after(30):
+            while not audit.problem:  # noqa: ASYNC110  no event tells of it
+                await anyio.sleep(0.005)
+        for name in ["look", "lost"] * 20:
+            await executor.run(Call(name, {"text": "b"}))
+        journal.is_full = False
+
+    assert audit.problem == ""
+    assert written(journal) == ["a", "N", "T", "N"]
 
 
 class Slow(RunRecord):

@@ -11,9 +11,13 @@ if TYPE_CHECKING:
 
 
 def name_extra(error: ModuleNotFoundError, what: str, extra: str) -> ModuleNotFoundError:
+    """Return the error for a missing package of an extra, with the command to install it."""
+    return name_command(error, what, f"pip install 'handrail[{extra}]'")
+
+
+def name_command(error: ModuleNotFoundError, what: str, command: str) -> ModuleNotFoundError:
     """Return the error for a missing package, with the command to install it."""
     package, _, _ = str(error.name).partition(".")
-    command = f"pip install 'handrail[{extra}]'"
     text = f"{what} needs {package}, which is not installed. Run: {command}"
     return ModuleNotFoundError(text, name=package)
 

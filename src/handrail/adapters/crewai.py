@@ -5,10 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from crewai.tools import BaseTool
-from crewai.tools.tool_failure import ToolFailure
 from pydantic import ConfigDict, Field, PrivateAttr, create_model
 from typing_extensions import Unpack
+
+from handrail._support.lazy import name_command
+
+try:
+    from crewai.tools import BaseTool
+    from crewai.tools.tool_failure import ToolFailure
+except ModuleNotFoundError as error:
+    command = (
+        r"printf 'pydantic>=2.14\njiter>=0.19\n' > overrides.txt; "
+        "uv pip install handrail 'crewai>=1.15,<2' --override overrides.txt"
+    )
+    raise name_command(error, __name__, command) from error
 
 from handrail import Call, Executor, Result, Spec
 from handrail.adapters._calls._given import Values, check_values

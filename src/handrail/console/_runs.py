@@ -102,9 +102,10 @@ class Runs:
             calls = records.calls(run, after=start, turn=turn, limit=size)
             chosen = records.call(run, call, page=calls) if call is not None else None
             turns = records.turns(run, after=max(0, calls.first_turn - 1))
-            return found, records.parts(run), turns, calls, chosen
+            text = records.text_under_way(run) if sees_content(visit, found) else ""
+            return found, records.parts(run), turns, calls, chosen, text
 
-        found, parts, turns, calls, chosen = await self._site.read(visit, "viewer", read)
+        found, parts, turns, calls, chosen, text = await self._site.read(visit, "viewer", read)
         now, hides = self._site.clock(), not sees_content(visit, found)
         place = {"after": after, "turn": turn}
         query = urlencode({name: value for name, value in place.items() if value is not None})
@@ -115,6 +116,7 @@ class Runs:
             run=found,
             strip=draw_strip(parts, parts[0].start if parts else 0, found.ended or found.changed),
             turns=views,
+            writing=text,
             before=calls.rows[0].number - 1 if calls.first_turn else 0,
             next=calls.next,
             here_query=Clear(f"{query}&" if query else ""),
@@ -263,7 +265,7 @@ def export_run(
         parent="base.html",
         policy=Clear(POLICY),
         style=Clear(f"data:text/css;base64,{base64.b64encode(css).decode()}"),
-        **dict.fromkeys(("base", "script", "before", "next", "here_query"), ""),
+        **dict.fromkeys(("base", "script", "before", "next", "here_query", "writing"), ""),
         person=None,
         drawer=None,
         run=found,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -21,7 +21,7 @@ from handrail.console._guard import Refusal
 from handrail.console._identity import Person
 from handrail.console._store import Site, need, number_of, visit_of
 from handrail.net import count_files
-from handrail.runs import JournalError
+from handrail.runs import JournalError, Records
 from handrail.runs.records import from_path
 
 MAX_STREAMS = 1_000
@@ -55,6 +55,8 @@ class Streams:
 
         The last of all is under ``""``.
         """
+        self._texts: Mapping[str, int] = {}
+        """How much each reply under way has, by run."""
         self._listed = 0.0
         self._pages = WeakValueDictionary[tuple[Person, str, str], _Page]()
         self._news = anyio.Event()
@@ -80,7 +82,7 @@ class Streams:
         run = from_path(found["id"] or "") if path.startswith("/runs/") else ""
         run = INBOX if path.startswith(INBOX) else run
         shared = self._pages.setdefault((visit.person, path, query), _Page(request, scope))
-        need(await shared.read(self._places.get(run, 0)) or None)  # another person's page
+        need(await shared.read(self._place(run)) or None)  # another person's page
         seen = request.headers.get("last-event-id", "") or str(number_of(request, "after"))
         events = self._events(shared, run, seen)
         return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
@@ -89,17 +91,17 @@ class Streams:
         """Yield a page's live parts after each change."""
         self._open += 1
         try:
-            before, shown = "", -1
+            before, shown = "", (-1, 0)
             for _ in range(MAX_WAKES):
-                place = self._places.get(run, 0)
-                if place != shown and (str(place) != seen or not place):
+                place = number, _ = self._place(run)
+                if place != shown and (str(number) != seen or not number):
                     fresh = await shared.read(place)
                     if fresh != before:
-                        yield f"id: {place}\nevent: page\ndata: {json.dumps(fresh)}\n\n"
+                        yield f"id: {number}\nevent: page\ndata: {json.dumps(fresh)}\n\n"
                     before = fresh
                 shown, seen = place, ""
                 with anyio.move_on_after(QUIET_SECONDS):
-                    while self._places.get(run, 0) == place and not self._ended:
+                    while self._place(run) == place and not self._ended:
                         await self._news.wait()
                 if self._ended:
                     return
@@ -108,13 +110,25 @@ class Streams:
         finally:
             self._open -= 1
 
+    def _place(self, run: str) -> tuple[int, int]:
+        return self._places.get(run, 0), self._texts.get(run, 0)
+
+    async def _look(self, records: Records) -> None:
+        """Wake the pages of runs whose models write."""
+        while True:
+            await anyio.sleep(SHARED_SECONDS)
+            texts = await to_thread.run_sync(records.texts_under_way) if self._open else {}
+            if texts != self._texts:
+                self._texts = texts
+                self._wake()
+
     async def read(self) -> None:
         """Follow the journal for all streams, and close it when the task is cancelled."""
         try:
             while True:
                 try:
                     await self._follow()
-                except JournalError:
+                except* JournalError:
                     await anyio.sleep(_RETRY_SECONDS)
         finally:
             self._site.store.close()
@@ -124,16 +138,20 @@ class Streams:
         newest = await to_thread.run_sync(partial(records.events, limit=1))
         self._ready.set()
         events = records.follow(max((one.row.place for one in newest.rows), default=0))
-        while True:
-            event = await anext(events)
-            if len(self._places) > MAX_PLACES:  # an older run's page is then sent once more
-                self._places.clear()
-            self._places[event.run] = self._places[""] = event.place
-            now = anyio.current_time()
-            if event.kind not in OF_CALLS or now - self._listed > LIST_SECONDS:
-                self._places[INBOX], self._listed = event.place, now
-            self._news.set()
-            self._news = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._look, records)
+            async for event in events:
+                if len(self._places) > MAX_PLACES:  # an older run's page is then sent once more
+                    self._places.clear()
+                self._places[event.run] = self._places[""] = event.place
+                now = anyio.current_time()
+                if event.kind not in OF_CALLS or now - self._listed > LIST_SECONDS:
+                    self._places[INBOX], self._listed = event.place, now
+                self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
 
 
 class _Page:
@@ -142,9 +160,9 @@ class _Page:
     def __init__(self, request: Request, scope: Scope) -> None:
         self._request, self._scope = request, scope
         self._one = anyio.Lock()
-        self._place, self._until, self._html = -1, 0.0, ""
+        self._place, self._until, self._html = (-1, 0), 0.0, ""
 
-    async def read(self, place: int) -> str:
+    async def read(self, place: tuple[int, int]) -> str:
         """Return the parts after an event position, or "" if the person may not see them."""
         async with self._one:
             if self._place != place or anyio.current_time() > self._until:

@@ -20,7 +20,7 @@ from handrail.runs.record import RunRecord
 WRITE_SECONDS = 0.1
 """Seconds between two writes: calls ending in between are written together."""
 MAX_UNWRITTEN = 10_000
-"""Facts waiting to be written. Beyond it, calls are refused."""
+"""Facts waiting to be written. Beyond it, calls are refused, and what is refused is not noted."""
 _NOT_AUDITED = (
     "Not run: this call cannot be recorded, because the journal cannot be written. Do not work "
     "around this. Tell the user."
@@ -76,7 +76,7 @@ class CallAudit:
             self._threads.close()
 
     def _before(self, call: CheckedCall) -> CheckedCall | Result:
-        if self.problem or len(self._facts) + self._unwritten > MAX_UNWRITTEN:
+        if self.problem or self._is_full:
             return call.refuse(_NOT_AUDITED)
         self._put(call)
         return call
@@ -87,8 +87,14 @@ class CallAudit:
             self._put(call, event)
 
     def _after(self, call: CheckedCall | Call, result: Result) -> Result:
-        self._put(call, result)
+        is_refused = isinstance(call, Call) or result.text == _NOT_AUDITED
+        if not (is_refused and self._is_full):
+            self._put(call, result)
         return result
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._facts) + self._unwritten > MAX_UNWRITTEN
 
     def _put(self, call: CheckedCall | Call, news: Decided | Result | None = None) -> None:
         is_first = not self._facts
@@ -107,14 +113,13 @@ class CallAudit:
 
     async def _flush(self) -> None:
         facts, self._facts = self._facts, []
-        self._unwritten = len(facts)
+        self._unwritten += len(facts)
         try:
             with anyio.CancelScope(shield=True):  # no one else has these facts
                 await self._threads.run(self._store, facts)
-            self.problem = ""
-        except JournalError as error:
+            self.problem, self._unwritten = "", 0
+        except JournalError as error:  # the record keeps the lines for the next attempt
             self.problem = str(error)
-        self._unwritten = 0
 
     def _store(self, facts: list[_Fact]) -> None:
         self._record.put([line for fact in facts for line in _lines(fact)])

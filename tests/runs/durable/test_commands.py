@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
+import subprocess
+import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
+from anyio import to_thread
 
 from cli_harness import Handrail, Ran, Schemas, made
 from handrail import READ, Allow, Ask, Call, CheckedCall, Decision, Text, tool
 from handrail.agent import Agent
-from handrail.messages import ModelError, Reply, Request, StreamItem
+from handrail.messages import Delta, ModelError, Reply, Request, StreamItem
 from handrail.runs import open_runs, verify
 from handrail.runs.durable import DurableRuns
 from replying import Way
@@ -122,6 +128,52 @@ def policy(call: CheckedCall) -> Decision:
 @pytest.fixture
 def small(sqlite: str, tmp_path: Path) -> Shop:
     return Shop(sqlite, tmp_path)
+
+
+def talk(database: str, started: threading.Event, go: threading.Event) -> None:
+    """Start a run and work on it. Its model says the last word when it may go."""
+
+    async def model(_: Request) -> AsyncIterator[StreamItem]:
+        yield Delta("Well.", thought=True)
+        yield Delta("One \n")
+        await to_thread.run_sync(go.wait)
+        yield Delta("two.")
+        yield Reply((Text("One \ntwo."),))
+
+    async def work() -> None:
+        async with DurableRuns(database, {"shop": Agent(model)}, poll=0.05) as runs:
+            await runs.start("shop", "Count.", run_id="r")
+            started.set()
+            async with runs.work(interval=0.1):
+                await runs.wait("r", seconds=60)
+
+    anyio.run(work)
+
+
+@pytest.mark.parametrize("output", ["jsonl", "text"])
+def test_a_reply_is_printed_while_it_arrives(database: str, tmp_path: Path, output: str) -> None:
+    started, go = threading.Event(), threading.Event()
+    worker = threading.Thread(target=talk, args=(database, started, go))
+    worker.start()
+    started.wait()
+    command = ("handrail", "runs", "watch", "r", "--database", database, "-o", output)
+    with subprocess.Popen([sys.executable, "-m", *command], stdout=subprocess.PIPE) as ran:  # noqa: S603
+        out = cast("BufferedReader", ran.stdout)
+        said = b""
+        while b"One" not in said:
+            said += out.read1()
+        go.set()
+        lines = (said + out.read()).decode().splitlines()
+    worker.join()
+
+    if output == "text":
+        assert [line for line in lines if "  text  " in line] == ["--:--:--  text  One  two."]
+        assert lines[-1].endswith("  status  done")
+        return
+    events = [json.loads(line) for line in lines]
+    assert [one["text"] for one in events if one["event"] == "delta"] == ["Well.", "One \n", "two."]
+    watched = Shop(database, tmp_path)("watch", "-o", "jsonl").lines
+    assert [one for one in events if one["event"] != "delta"] == watched
 
 
 @of_each_database
@@ -281,8 +333,13 @@ def test_a_waiting_run_has_no_state_and_its_answers_can_be_refused(small: Shop) 
     assert small("export", "r", "--json").json["state"] is None
     assert small("replay", "r", "--json").error["code"] == "unreadable"
     shown = small("show", "r")
+    where = f"--database {small.database}"
     assert shown.err == (
-        "calls are waiting for approval: `handrail runs approve r` or `handrail runs deny r`\n"
+        f"calls are waiting for approval: `handrail runs approve r {where}` "
+        f"or `handrail runs deny r {where}`\n"
+    )
+    assert small("show", "x").err == (
+        f"handrail: there is no run 'x'\n  run `handrail runs list {where}` to see the IDs\n"
     )
     dry = small("prune", "--older-than", "0s", "--dry-run")
     assert dry.out == "r  kept: it waits for approval\n0 runs would be deleted\n"

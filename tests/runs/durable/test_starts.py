@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 import pytest
 from dbos import DBOSClient
 
@@ -60,6 +61,30 @@ async def test_a_start_that_dies_leaves_nothing_and_can_be_repeated(database: st
 
     assert (before, whole) == (after, again)
     assert (ended.text, ended.metadata) == ("1 message", {"tenant": "acme"})
+
+
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
+async def test_a_start_whose_process_was_frozen_is_repeated(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, seen = DBOSClient.enqueue_in_transaction, list[int]()
+    gone = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = %s)"
+
+    def freeze(client: DBOSClient, connection: Any, *args: Any) -> None:
+        server = connection.connection.driver_connection
+        server.execute(f"SET idle_in_transaction_session_timeout = {0 if seen else 100}")
+        seen.append(server.info.backend_pid)
+        with psycopg.connect(database, autocommit=True) as other:
+            while len(seen) == 1 and not other.execute(gone, seen).fetchall():
+                pass
+        queue(client, connection, *args)
+
+    monkeypatch.setattr(DBOSClient, "enqueue_in_transaction", freeze)
+    async with make_runs(database) as runs:
+        await runs.start("a", "Go.", run_id="r")
+
+    assert len(seen) == 2
+    assert Tables(database).read("SELECT id, status FROM handrail_run") == [("r", "queued")]
 
 
 async def test_a_run_whose_resumption_dies_has_failed_as_before(database: str) -> None:

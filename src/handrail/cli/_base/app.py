@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
+import shlex
 import shutil
 import signal
 import sys
@@ -25,6 +27,7 @@ from handrail.cli._base.settings import Settings, read_settings
 Output: TypeAlias = Literal["text", "json", "jsonl"]
 Body: TypeAlias = Callable[..., Exit | None]
 """A command's function. It gets the App, then the command's own options by name."""
+_RUNS_COMMAND = re.compile("`(handrail runs [^`]+)`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,11 +88,23 @@ class App:
         """Print a message for people to stderr. Control characters are escaped."""
         if self.quiet:
             return
+        message = self.name_database(message)
         if self.tell is None:
             click.echo(safe(message), err=True)
         else:
             for line in safe(message).split("\n"):
                 self.tell(line)
+
+    def name_database(self, text: str) -> str:
+        """Return a text whose `handrail runs` commands use the database of this command.
+
+        An address is shortened, since it may have a password.
+        """
+        address = self.flags.get("database")
+        if not address:
+            return text
+        shown = "postgresql://..." if "://" in address else shlex.quote(address)
+        return _RUNS_COMMAND.sub(lambda found: f"`{found[1]} --database {shown}`", text)
 
 
 def as_json(value: object, indent: int | None = None) -> str:
@@ -251,4 +266,6 @@ def _run_to_end(app: App, body: Callable[[], Exit | None], *, debug: bool) -> in
     except Exception as error:  # noqa: BLE001  reported as text or JSON
         if isinstance(unwrap_group(error), BrokenPipeError):
             raise unwrap_group(error) from None  # click exits without a message
+        if isinstance(error, Halt):
+            error.hint = app.name_database(error.hint)
         return report_error(error, as_json=app.output != "text", debug=debug)

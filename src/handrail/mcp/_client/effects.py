@@ -18,6 +18,8 @@ from handrail.mcp._client.definition import ListedTool
 from handrail.mcp._client.servers import HttpServer, Server
 
 _HOLE = re.compile(r"\{([^{}]*)\}")
+_OPEN = ("$ref", "additionalProperties", "allOf", "anyOf", "oneOf", "patternProperties")
+"""Parts of a schema that can allow arguments it does not list."""
 _MAX_RESOURCES = 1_000
 """Resources of one call. With more, it touches everything."""
 
@@ -71,9 +73,10 @@ class Effects:
     def find_unknown(self, definition: ListedTool) -> tuple[str, list[str]]:
         """Return the tool's pattern of ``touches``, and the arguments it names and lacks."""
         schema: Any = definition.listed.get("inputSchema")
-        known: Any = schema.get("properties") if is_object(schema) else None
+        schema = schema if is_object(schema) else {}
         template = self._find_template(definition.name)
-        names = _HOLE.findall(template)
+        names = [] if any(schema.get(key) for key in _OPEN) else _HOLE.findall(template)
+        known: Any = schema.get("properties")
         return template, [one for one in names if not (is_object(known) and one in known)]
 
     def _find_template(self, name: str) -> str:

@@ -14,6 +14,7 @@ from handrail.runs._reading.budgets import BudgetUse, read_uses
 from handrail.runs._reading.calls import open_turn, read_call, read_calls
 from handrail.runs._reading.events import find_events, follow_events
 from handrail.runs._reading.searches import find_runs, find_tokens, read_fleet
+from handrail.runs._reading.under_way import count_texts, read_text
 from handrail.runs._reading.values import (
     CallRecord,
     CallsPage,
@@ -75,6 +76,14 @@ class Records:
     def searches_texts(self) -> bool:
         """Whether a search finds words in prompts. It cannot if they are sealed."""
         return self._database.seals.codec is None
+
+    def text_under_way(self, run: str) -> str:
+        """Return the end of the text that a durable run's model writes now, or ""."""
+        return read_text(self._database.read_now, run)
+
+    def texts_under_way(self) -> dict[str, int]:
+        """Return the runs whose models write now, each with a number that then changes."""
+        return count_texts(self._database.read_now)
 
     def inbox(self, *, after: str = "", limit: int = 50) -> InboxPage:
         """Return what waits for a person, by the time that is left.

@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import (
     DivisionByZero,
     FeatureNotSupported,
+    IdleInTransactionSessionTimeout,
     InsufficientPrivilege,
     QueryCanceled,
     ReadOnlySqlTransaction,
@@ -225,10 +226,11 @@ class PostgresServer:
 
 
 def _is_away(error: psycopg.Error) -> bool:
-    """Return whether the server is gone, shuts down, or does not accept connections yet."""
+    """Return whether the server is gone, shuts down, ended the session, or is not ready yet."""
     if isinstance(error, QueryCanceled):
         return False
-    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    away = psycopg.OperationalError | psycopg.InterfaceError | IdleInTransactionSessionTimeout
+    return isinstance(error, away)
 
 
 @cache
