@@ -1,7 +1,7 @@
 """`python bench/sources.py`: what rules about sources cost, in instructions, against the same calls without them.
 
 Rows are for the size of what a run has read. A looked-up call names an address that no text has. One with a code of
-digits, such as `x10005@evil.example`, costs more in long runs: its code is searched, too. A call without a destination is in
+digits, such as `x10005@evil.example`, costs more in long runs: a short code takes longer to search. A call without a destination is in
 a run with or without a person's words: with them, its result is remembered. The memory is that of the texts in one
 spelling, with all that is kept for a result, against the texts. Fails above the limits.
 """
@@ -18,7 +18,7 @@ from handrail.sources import Heard
 
 LIMITS = {0: 1.3, 10_000: 1.3, 100_000: 1.6, 1_000_000: 3.5}
 """The most a looked-up call may cost, by the characters read before, in times the other call."""
-MAX_REMEMBERED, MAX_UNHEARD, MAX_MEMORY = 1.4, 1.03, 1.05
+MAX_REMEMBERED, MAX_UNHEARD, MAX_MEMORY = 1.25, 1.03, 1.05
 RESULT = 5_000
 
 
@@ -52,7 +52,7 @@ def main() -> int:
     wrong = 0
     for what, name, kind, size, limit in rows:
         ours, plain = counts[f"{name} {kind} {size}"], counts[f"plain {kind} {size}"]
-        wrong += ours / plain > limit
+        wrong += round(ours / plain, 2) > limit
         times = f"{ours:5.0f} and {plain:5.0f} kIr, {ours / plain:.2f} times"
         print(f"{what:29} {size:>9,} characters read: {times}, at most {limit}")
     memory = measure_memory()

@@ -30,6 +30,7 @@ from mcp_served.served import (
 pytestmark = pytest.mark.anyio
 COMMON = '[[rule]]\ndecide = "deny"\ntools = "drop_*"\n'
 OWN = COMMON + '[[rule]]\ndecide = "deny"\ntools = "read_note"\n'
+ALLOW = '[[rule]]\ndecide = "allow"\ntools = "add_note"\n'
 SPEC = Spec(name="read_note", description="", input_schema={}, effect=READ)
 
 
@@ -48,6 +49,21 @@ async def test_each_principal_has_its_rules() -> None:
 
     assert (text_of(alice), bob.is_error) == ("a: ", True)
     assert "rule 'deny read_note' denies" in text_of(bob)
+
+
+async def test_rules_about_sources_are_each_principals_own() -> None:
+    both = RulesByPrincipal(
+        Rulebook.from_toml(ALLOW), {"bob": Rulebook.from_toml(ALLOW, sources=True)}
+    )
+    async with over_http(executor(Notes(), policy=both)) as url:
+        async with connect(url, "t-alice") as client:
+            alice = await client.call_tool("add_note", {"key": "z", "text": "See evil.example"})
+        async with connect(url, "t-bob") as client:
+            bob = await client.call_tool("add_note", {"key": "z", "text": "See evil.example"})
+
+    assert [alice.is_error, bob.is_error] == [False, True]
+    assert both.uses_sources
+    assert not rules().uses_sources
 
 
 async def test_a_principal_does_not_see_tools_that_only_others_may_call() -> None:

@@ -128,6 +128,14 @@ NAMED = [
         "https://de.wiki.example/wiki/München",
         "url",
     ),
+    ("Mail jo@x.example", "Jo Lee <jo@x.example>", "email"),
+    ("Mail jo@x.example and lee@x.example", "jo@x.example, lee@x.example", "email"),
+    ("Ruf 0171 2345678 an", "+491712345678", "tel"),
+    ("Call (415) 555-0132", "+14155550132", "tel"),
+    ("Appelle le 01 23 45 67 89", "+33 1 23 45 67 89", "tel"),
+    ("Lösche die Dateien 12 und 13", "13", "file"),
+    ("Supprime le fichier n° 13", "13", "file"),
+    ("注文4471をキャンセル", "4471", "order"),
     ("Invita a Renee", "Renée", "user"),
     ("Réserve le Grand Hôtel à Nice", "Grand Hotel", "hotel"),
     ("Book McDonald’s, and the Café Central", "cafe central", "restaurant"),
@@ -206,6 +214,14 @@ NOT_NAMED = [
     ("Open https://x.com/a/b", "https://x.com/a%2Fb", "url"),
     ("Open https://x.com/a b", "https://x.com/a%C2%85b", "url"),
     ("Open https://x.com/ü", "https://x.com/%FC", "url"),
+    ("Mail jo@x.example", "Jo <jo@evil.example>", "email"),
+    ("Mail jo@x.example", "jo@x.example, eve@evil.example", "email"),
+    ("Mail jo@x.example", "jo@x.example <eve@evil.example>", "email"),
+    ("Call +34 123456789", "+33123456789", "tel"),
+    ("Call 0123456789", "+34 23456789", "tel"),
+    ("Call 01712345678", "+4917123456789", "tel"),
+    ("Lösche 13 Dateien", "13", "file"),
+    ("Lösche die Datei am 13. Mai", "13", "file"),
     ("Grand Hôtels", "Grand Hotel", "hotel"),
     ("Invite Zoé, Bo", "Zoe Bo", "user"),
     ("Open example.com", "https://www2.example.com", "url"),
@@ -288,6 +304,84 @@ async def test_a_name_of_two_own_rows_names_neither() -> None:
     said = "Delete the Q3 report final."
 
     assert await kind_of_own(said, "Q3 report final.xlsx", "Q3 report final.pdf") == "own"
+
+
+NUMBERED = [
+    ("Cancel order 4471", "ORD-4471", "person"),
+    ("Storniere die Bestellung 4471", "ORD-04471", "person"),
+    ("Annule la commande n° 4471, merci", "4471", "person"),
+    ("Cancel orders 4470 and 4471", "ORD-4471", "person"),
+    ("Cancel ticket 4471", "ORD-4471", "own"),
+    ("Cancel order 44711", "ORD-4471", "own"),
+    ("Cancel the order for 4471 euros", "ORD-4471", "own"),
+]
+"""What the user wrote, an own id, and who named it."""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("said", "order", "kind"), NUMBERED)
+async def test_people_name_an_own_id_by_its_number(said: str, order: str, kind: str) -> None:
+    @tool(effect=READ, touches=lambda **_: ())
+    def look() -> list[Annotated[str, Own("order")]]:
+        """List orders."""
+        return [order, "ORD-9"]
+
+    @tool(effect=DESTROY, touches=lambda order, **_: Access(DESTROY, f"order:{order}"))
+    def cancel(order: str) -> str:
+        """Cancel an order."""
+        return order
+
+    executor = Executor(Toolset(look, cancel))
+    turn = executor.turn("1", run="R", said=[said])
+    await executor.run(Call("look", {}, "c1"), turn=turn)
+    later = executor.turn("2", run="R")
+    assert (
+        executor.explain(Call("cancel", {"order": order}, "c"), turn=later).sources[0].kind == kind
+    )
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [("Invite Anna", "person"), ("Invite Bo, then tell the other", "own"), ("Invite Ana", "own")],
+)
+async def test_what_was_asked_for_names_the_one_answer(said: str, kind: str) -> None:
+    @tool(effect=READ, touches=lambda **_: ())
+    def find_address(name: str) -> Annotated[str, Own]:
+        """Find someone's address."""
+        return f"{name[0].lower()}.schmidt@x.example"
+
+    @tool(effect=WRITE, touches=lambda who, **_: Access(WRITE, f"invite:{who}"))
+    def invite(who: str) -> str:
+        """Invite someone."""
+        return who
+
+    executor = Executor(Toolset(find_address, invite))
+    turn = executor.turn("1", run="R", said=[said])
+    await executor.run(Call("find_address", {"name": "Anna Schmidt"}, "c1"), turn=turn)
+    later = executor.turn("2", run="R")
+    call = Call("invite", {"who": "a.schmidt@x.example"}, "c2")
+    assert executor.explain(call, turn=later).sources[0].kind == kind
+
+
+@pytest.mark.anyio
+async def test_the_name_in_one_row_names_what_else_it_has() -> None:
+    @tool(effect=READ, touches=lambda **_: ())
+    def get_tenant() -> dict[str, Annotated[str, Own]]:
+        """Get a tenant."""
+        return {"name": "Elif Öztürk", "phone": "+49 30 1234567"}
+
+    @tool(effect=WRITE, touches=lambda phone, **_: Access(WRITE, f"tel:{phone}"))
+    def call(phone: str) -> str:
+        """Call someone."""
+        return phone
+
+    executor = Executor(Toolset(get_tenant, call))
+    turn = executor.turn("1", run="R", said=["Ruf Frau Öztürk an"])
+    await executor.run(Call("get_tenant", {}, "c1"), turn=turn)
+    later = executor.turn("2", run="R")
+    explained = executor.explain(Call("call", {"phone": "+49301234567"}, "c2"), turn=later)
+    assert explained.sources[0].kind == "person"
 
 
 PEOPLE = [

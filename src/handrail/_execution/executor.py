@@ -32,6 +32,7 @@ from handrail._execution.view import View
 from handrail._permissions.checked_call import Policy
 from handrail._turn.background import first_results
 from handrail._turn.event_feed import EventFeed
+from handrail._turn.heard_runs import follow
 from handrail._turn.owner import stop_and_wait
 from handrail._turn.record import EMPTY, CallRecords, make_options
 from handrail._turn.turn import Turn
@@ -275,8 +276,8 @@ class Executor:
             said: What people wrote since the run's last turn, for ``CheckedCall.sources``.
             **options: The other options above.
         """
-        turn: Turn[Any] = Turn(self._tasks, id, run, make_options(options, loaded))
-        self._pipeline.heard.follow(turn, run, said)
+        options["heard"] = self._pipeline.heard.hear(run, said, options.get("heard"))
+        turn = follow(Turn(self._tasks, id, run, make_options(options, loaded)))
         if tools is not None:
             turn.tools, turn.generation = tools, -1
         return turn

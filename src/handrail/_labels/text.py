@@ -124,6 +124,8 @@ def _result(source: ValueSource) -> str:
 
 def _field(source: ValueSource) -> str:
     """Return the field's name."""
+    if not source.place:
+        return ""
     names = re.findall(r"[^.\[\]]+", source.place)
     words = [name for name in names if not name.isdigit()]
     return words[-1].replace("_", " ").strip() if words else ""

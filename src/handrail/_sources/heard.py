@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from handrail._labels.sources import SAID, ValueSource
 from handrail._schema.marks import find_leaves
-from handrail._sources.frames import unframe
+from handrail._sources.frames import FRAME, unframe
 from handrail._sources.material import has_material, list_words
 from handrail._sources.spelling import normalize, spell_said
 from handrail._sources.words import find_whole
@@ -19,6 +19,8 @@ from handrail._values.saved import VERSION, Fields, load, save
 if TYPE_CHECKING:
     from handrail._sources.rows import OwnEntry
 
+_MOST_FEEDS = 16
+"""After these turns, a run listens even without a lookup."""
 _BEFORE, _AFTER = 60, 40
 """Characters quoted around a value."""
 HAS_READ = "has_read"
@@ -189,7 +191,7 @@ class Heard:
         is_failed = result.failure is not None and not result.metadata.get(HAS_READ)
         if is_failed or result.pending is not None:
             return
-        if (text := unframe(result.text)) != result.text:
+        if result.text.startswith(FRAME) and (text := unframe(result.text)) != result.text:
             result = result._replace(text=text)
         call = HeardCall(name, args, result)
         self._changes += 1
@@ -230,9 +232,10 @@ class Heard:
         self._noted = len(self.calls)
 
     def follow(self, feed: Feed) -> None:
-        """Listen to a feed, when a value is looked up or another feed follows."""
+        """Listen to a feed when a value is looked up, or many others follow."""
         self._feeds.append(feed)
-        self.catch_up()
+        if len(self._feeds) > _MOST_FEEDS:
+            self.catch_up()
 
     def wake(self, feed: Feed) -> None:
         """Listen to a feed again. The one that followed last is never idle."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
-from handrail._labels.sources import ValueSource
+from handrail._labels.sources import SOURCE_KINDS, ValueSource
 from handrail._sources.heard import Heard, ReadText
 from handrail._sources.names import list_stems
 from handrail._sources.naming import (
@@ -16,6 +18,7 @@ from handrail._sources.naming import (
     is_one_name,
     spell_own,
 )
+from handrail._sources.numbers import find_number, is_numbered
 from handrail._sources.rows import OwnEntry
 from handrail._sources.spelling import (
     find_groups,
@@ -29,6 +32,11 @@ from handrail._sources.words import find_whole
 
 _HOSTS = frozenset(("net", "host"))
 """Schemes for hosts."""
+_MAIL = re.compile(r"[^\s<>,;\"]+@[^\s<>,;\"]+")
+_BESIDE_MAIL = re.compile(r"[<,;]")
+_NAMED_MAIL = rf"(?:[^<>@,;]*<{_MAIL.pattern}>|{_MAIL.pattern})"
+_MAILS = re.compile(rf"{_NAMED_MAIL}(?:[,;]\s*{_NAMED_MAIL})*")
+"""Addresses, perhaps with names, as in ``Anna <anna@example.com>, bo@example.com``."""
 _PAGES = frozenset(("url", "link", "page", "website", "net address"))
 _FILES = frozenset(("file", "filename", "path", "document", "attachment"))
 _CATALOGUES = frozenset(("hotel", "restaurant", "company", "booking"))
@@ -43,13 +51,10 @@ _LEAST_DIGITS = 4
 _PARTS = re.compile(r"[\s/?&=:@,;#]+")
 _ADDRESS_SIGN = re.compile(r"[@/.:]")
 _IS_ADDRESS, _CODE = re.compile(r"[/?=]"), re.compile(r"\d{4}")
-_JOINED = r"and|or|und|oder|et|ou|y|o|e|i|&|\+"
-_LISTED = rf"(?:#? ?\d{{1,9}}(?:, (?:(?:{_JOINED}) )?| (?:{_JOINED}) )){{0,20}}"
-"""Other numbers before one, as in "files 12, 13 and 14"."""
 _WORD = re.compile(r"[^\s?#]*+(?:[\s?#]+|$)")
 _HOST = re.compile(r"(?<![\w@.\-])[\w\-]++(?:\.[\w\-]++)++/")
 _PATH_ENDS = "/?#,;)>\"'"
-_MIN_PART_CHARS, _MIN_WORD_CHARS = 4, 3
+_MIN_PART_CHARS = 4
 _MAX_PARTS, _MAX_VALUE_CHARS = 20, 2_000
 """How much of a value from nowhere is looked up in parts."""
 YOURS = "your words"
@@ -70,7 +75,19 @@ class Wanted(NamedTuple):
 
 
 def find_source(heard: Heard, wanted: Wanted) -> ValueSource:
-    """Return who named a value: the best source among its spellings."""
+    """Return who named a value: the best source among its spellings.
+
+    Mail addresses in one value are looked up one by one: the worst source counts.
+    """
+    found = _find_source(heard, wanted)
+    value = wanted.value
+    if found.kind == "person" or not _BESIDE_MAIL.search(value) or not _MAILS.fullmatch(value):
+        return found
+    each = [_find_source(heard, wanted._replace(value=one)) for one in _MAIL.findall(value)]
+    return replace(max(each, key=lambda one: SOURCE_KINDS.index(one.kind)), value=value)
+
+
+def _find_source(heard: Heard, wanted: Wanted) -> ValueSource:
     if not is_plain(wanted.value):
         return _make(wanted, "person" if _is_repeated(heard, wanted.value) else "nowhere")
     value = normalize_value(wanted.value)
@@ -114,10 +131,14 @@ def _find_person(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSou
 def is_said(value: str, text: str, wanted: Wanted) -> bool:
     """Return whether a person has named a value in a text. Both are in one spelling."""
     if is_short(value):
-        return value.isdigit() and _is_numbered(value, text, wanted)
+        return value.isdigit() and is_numbered(value, text, wanted.schemes)
     if find_whole(value, text) >= 0:
         return True
-    if (groups := find_groups(value, wanted.schemes)) is not None and groups.search(text):
+    if "@" in value and wanted.schemes.isdisjoint(_HOSTS):
+        return False
+    if (groups := find_groups(value, wanted.schemes, is_local=True)) is not None and groups.search(
+        text
+    ):
         return True
     if not wanted.schemes.isdisjoint(_FILES) and _is_without_ending(value, text):
         return True
@@ -143,19 +164,6 @@ def _is_code(value: str, text: str) -> bool:
     return re.search(rf"(?<![\w@/.\-+]){code}(?!\w|[@\-/.]\w| \d)", text) is not None
 
 
-def _is_numbered(value: str, text: str, wanted: Wanted) -> bool:
-    """Return whether a short number follows a word for the thing, as in "file 13"."""
-    words = "|".join(
-        re.escape(word) for word in sorted(wanted.schemes) if len(word) >= _MIN_WORD_CHARS
-    )
-    if not words or value not in text:
-        return False
-    between = r"s?[ :]{0,3}(?:ids?|no\.?|n°|nr\.?|number)?[ :]{0,3}"
-    alone = r"(?![\w.,:/\-]{0,40}\d|\w)"
-    numbered = rf"\b(?:{words}){between}{_LISTED}#? ?{value}{alone}"
-    return re.search(numbered, text) is not None
-
-
 def _is_in_address(value: str, text: str, wanted: Wanted) -> bool:
     """Return whether a value is the host, or a whole part, in an address."""
     if value not in text:
@@ -163,7 +171,7 @@ def _is_in_address(value: str, text: str, wanted: Wanted) -> bool:
     if wanted.schemes & _HOSTS:
         port = r"(?::\d+)?(?:/|(?<=\d)(?![\w:@\-]|\.\w))" if ":" not in value else "/"
         return re.search(rf"(?<![\w@.\-/]){re.escape(value)}{port}", text) is not None
-    if "." in value.partition("/")[0] or "@" in value or value.isdigit():
+    if "." in value.partition("/")[0] or value.isdigit():
         return False
     return _is_in_path(value, text)
 
@@ -191,10 +199,10 @@ def _is_in_path(value: str, text: str) -> bool:
 
 def _find_own(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
     best: ValueSource | None = None
-    keys = [key for value in spellings for key in spell_own(value, wanted.schemes)]
-    for one in heard.around:
-        if not one.own:
-            continue
+    known = [one for one in heard.around if one.own]
+    names = spellings if known else []
+    keys = [key for value in names for key in spell_own(value, wanted.schemes)]
+    for one in known:
         for entry in (entry for key in dict.fromkeys(keys) for entry in one.own.get(key, ())):
             if entry.own.scheme and entry.own.scheme.casefold() not in wanted.schemes:
                 continue
@@ -213,9 +221,21 @@ def _is_just_written(heard: Heard, short: list[str]) -> bool:
 
 
 def _describe_own(heard: Heard, wanted: Wanted, entry: OwnEntry) -> ValueSource:
-    named = entry.is_new or any(_is_named(heard, wanted, name, entry) for name in entry.names)
+    named = (
+        entry.is_new
+        or _is_number_said(heard, wanted, entry)
+        or any(_is_named(heard, wanted, name, entry) for name in entry.names)
+    )
     about = {"call_id": entry.call_id, "tool": entry.tool, "place": entry.own.place}
     return _make(wanted, "person" if named else "own", **about, title=entry.title)
+
+
+def _is_number_said(heard: Heard, wanted: Wanted, entry: OwnEntry) -> bool:
+    """Return whether a person has named an own id by its number, as in "order 4471"."""
+    number = find_number(normalize_value(entry.own.value))
+    return bool(number) and any(
+        is_numbered(number, text, wanted.schemes) for one in heard.around for text in one.said
+    )
 
 
 def _is_named(heard: Heard, wanted: Wanted, name: str, entry: OwnEntry) -> bool:
@@ -244,36 +264,63 @@ def _is_shared(heard: Heard, word: Word, entry: OwnEntry) -> bool:
 
 
 def _find_read(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSource | None:
+    code = _find_code(spellings[0]) if len(spellings) == 1 and heard.reads else ""
     for one in heard.around:
         for value in spellings:
-            if (found := _search(one, value)) is not None:
+            if (found := _search(one, value, code)) is not None:
                 place, words = found.quote(value)
                 about = {"call_id": found.call_id, "tool": found.tool, "place": place}
                 return _make(wanted, "read", **about, quote=words)
     return None
 
 
-def _search(heard: Heard, value: str) -> ReadText | None:
-    """Return the first result with a value. No result is searched twice."""
+def _find_code(value: str) -> str:
+    """Return a code in an address, which is worth naming if it was read."""
+    parts = _list_parts(value) if find_groups(value) is None else []
+    codes = [part for part in parts if _CODE.search(part)]
+    return codes[0] if codes else ""
+
+
+def _search(heard: Heard, value: str, code: str = "") -> ReadText | None:
+    """Return the first result with a value. No result is searched twice.
+
+    A text without a code in the value has no value either. So both are searched in one pass.
+    """
     start, reads = heard.progress.get(value, 0), heard.reads
     groups = find_groups(value) if start < len(reads) else None
+    code = code if start == heard.progress.get(code, 0) else ""
+    needle, code_at = code or value, -1
     for index in range(start, len(reads)):
         text = reads[index].text
-        found = value in text and find_whole(value, text) >= 0
+        has_needle = needle in text
+        if code and has_needle and code_at < 0 and find_whole(code, text) >= 0:
+            code_at = index
+        found = has_needle and find_whole(value, text) >= 0
         if found or (groups is not None and groups.search(text)):
             heard.progress[value] = index
             return reads[index]
     heard.progress[value] = len(reads)
+    if code:
+        heard.progress[code] = code_at if code_at >= 0 else len(reads)
     return None
+
+
+@lru_cache(16)  # the last value, which is asked for twice
+def _list_parts(value: str) -> list[str]:
+    """Return the parts in a value from nowhere that may have been read: first the numbers."""
+    is_mail = not _IS_ADDRESS.search(value)  # a mail host says little
+    if is_mail and not _CODE.search(value):
+        return []
+    several = _PARTS.split(value[:_MAX_VALUE_CHARS], _MAX_PARTS)[:_MAX_PARTS]
+    parts = [part for part in several if _MIN_PART_CHARS <= len(part) < len(value)]
+    if is_mail:
+        parts = [part for part in parts if _CODE.search(part)]
+    return sorted(parts, key=lambda part: not part.isdigit()) if len(parts) > 1 else parts
 
 
 def _describe_made_up(heard: Heard, wanted: Wanted, value: str) -> ValueSource:
     """Describe a value from nowhere, with the first part that was read."""
-    several = _PARTS.split(value[:_MAX_VALUE_CHARS], _MAX_PARTS)[:_MAX_PARTS]
-    parts = [part for part in several if _MIN_PART_CHARS <= len(part) < len(value)]
-    if not _IS_ADDRESS.search(value):  # a mail host says little
-        parts = [part for part in parts if _CODE.search(part)]
-    for part in sorted(parts, key=lambda part: not part.isdigit()):
+    for part in _list_parts(value):
         if any(find_whole(part, text) >= 0 for one in heard.around for text in one.said):
             continue
         for one in heard.around:

@@ -22,9 +22,9 @@ def has_material(result: Result) -> bool:
     own = {one.value for one in result.own}
     if result.data is None:
         return bool(result.text) and result.text not in own
-    leaves = list(list_words(json.loads(result.data)))
-    value = json.loads(result.data)
-    if isinstance(value, int | float) or (len(leaves) == 1 and _DATE.fullmatch(leaves[0])):
+    value: Any = json.loads(result.data)
+    words = list(list_words(value))
+    if isinstance(value, int | float) or (len(words) == 1 and _DATE.fullmatch(words[0])):
         return False
     return any(leaf.value not in own for leaf in find_leaves(value))
 

@@ -141,6 +141,7 @@ def list_tokens(name: str) -> tuple[str, ...]:
         return ()
     words = [word.strip(_EDGES) for word in _BREAK.split(type_marks(normalize(name)))]
     kept = [word for word in words if word and word not in _AND and word not in _TITLES]
+    kept = [word for word in kept if len(word) > 1 or not word.isascii()] or kept
     while len(kept) > 1 and kept[-1].replace(".", "") in _FIRMS:
         kept.pop()
     return tuple(kept) if len(kept) <= _MAX_WORDS else ()

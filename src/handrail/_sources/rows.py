@@ -71,6 +71,8 @@ def list_own(name: str, args: Any, result: Result) -> Iterator[OwnEntry]:
         else set[str]()
     )
     called = _find_called(own)
+    if len(own) == 1 and not own[0].place and len(asked := _given(args)) == 1:
+        called[""] = spell_names(normalize_value(asked[0]))  # what was asked for names the answer
     parties = {row_of(one) for one in own if _PARTIES.search(one.place.rpartition(".")[2])}
     titles = _find_titles(json.loads(data)) if data is not None else {}
     for one in own:
@@ -82,7 +84,7 @@ def list_own(name: str, args: Any, result: Result) -> Iterator[OwnEntry]:
             call_id=result.call_id,
             tool=name,
             names=tuple(called.get(row, ())),
-            is_party=row in parties,
+            is_party=row in parties or (not one.place and "@" in one.value),
             title="" if title == one.value else title,
             is_new=is_new,
         )
@@ -90,8 +92,8 @@ def list_own(name: str, args: Any, result: Result) -> Iterator[OwnEntry]:
 
 def row_of(one: OwnValue) -> str:
     """Return the place of the row with an own value. A list's item is its own row."""
-    row, dot, _ = one.place.rpartition(".")
-    return row if dot else one.place
+    row, _, field = one.place.rpartition(".")
+    return one.place if field.endswith("]") else row
 
 
 def _given(args: Any) -> list[str]:
@@ -105,7 +107,7 @@ def _find_called(own: Sequence[OwnValue]) -> dict[str, list[str]]:
     counts: dict[str, int] = {}
     for one in own:
         row, field = row_of(one), one.place.rpartition(".")[2]
-        if row and (_NAMES.search(field) or is_phrase(one.value)):
+        if field and (_NAMES.search(field) or is_phrase(one.value)):
             for name in spell_names(normalize_value(one.value)):
                 rows.setdefault(row, []).append(name)
                 counts[name] = counts.get(name, 0) + 1

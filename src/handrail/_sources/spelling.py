@@ -36,6 +36,7 @@ _HOST = re.compile(r"[^/?#:]+\.[^/?#:]+")
 _OTHER_DIGIT = re.compile(r"(?![0-9])\d")
 GROUPED = frozenset("tel phone mobile fax sms number account iban card".split())
 """Schemes whose numbers are written in groups."""
+_MOST_COUNTRY_DIGITS, _LEAST_ABROAD = 3, 10
 _LEAST_DIGITS = 6
 _MAX_CODE_CHARS = 80
 _LEAST_CHARS = 4
@@ -163,12 +164,15 @@ def _spell_number(value: str) -> list[str]:
     return list(dict.fromkeys([value, *short, f"{number:.2f}", long, *elsewhere]))
 
 
-def find_groups(value: str, schemes: frozenset[str] = GROUPED) -> re.Pattern[str] | None:
+def find_groups(
+    value: str, schemes: frozenset[str] = GROUPED, *, is_local: bool = False
+) -> re.Pattern[str] | None:
     """Return a pattern for a long code or a phone number that is written in groups.
 
     Returns None for anything else. ``GB29 NWBK 6016 1331 9268 19`` and ``+49 (30) 123-4567`` are
     such. More digits before or after it make another code. A number that is neither a phone's nor,
-    by its schemes, an account's has no groups: two numbers beside each other are two.
+    by its schemes, an account's has no groups: two numbers beside each other are two. With
+    ``is_local``, a phone number is also found as people in its country dial it.
     """
     if len(value) > _MAX_CODE_CHARS or "@" in value:
         return None
@@ -176,6 +180,19 @@ def find_groups(value: str, schemes: frozenset[str] = GROUPED) -> re.Pattern[str
     is_code = _CODE.fullmatch(code) and sum(map(str.isdigit, code)) >= _LEAST_DIGITS
     if not is_code and not (_NUMBER.fullmatch(code) and _has_groups(code, schemes)):
         return None
+    if is_local and code[0] == "+" and len(code) > _LEAST_ABROAD:
+        return re.compile("|".join(map(_spell_groups, _list_local(code))))
+    return re.compile(_spell_groups(code))
+
+
+def _list_local(number: str) -> list[str]:
+    """Return an international number, and what people in its country dial."""
+    if number.startswith("+1"):
+        return [number, number[2:]]
+    return [number, *(f"0{number[1 + count :]}" for count in range(1, _MOST_COUNTRY_DIGITS + 1))]
+
+
+def _spell_groups(code: str) -> str:
     letters = [re.escape(letter) for letter in code]
     if code.startswith(("+", "00")):  # both begin an international number
         letters[: 1 if code[0] == "+" else 2] = [r"(?:\+|00)"]
@@ -183,7 +200,7 @@ def find_groups(value: str, schemes: frozenset[str] = GROUPED) -> re.Pattern[str
     before = rf"(?<!{_WORD})(?<![+@/.\-]){before}"
     after = r"(?![.\-/ ](?=[a-z]*\d))" if code[-1].isdigit() else ""
     spelled = _GAP.join(letters)
-    return re.compile(rf"{before}{spelled}(?!{_WORD}|@){after}(?![.\-/]\w|,\d{{1,3}}(?!\d))")
+    return rf"{before}{spelled}(?!{_WORD}|@){after}(?![.\-/]\w|,\d{{1,3}}(?!\d))"
 
 
 def join_groups(value: str, schemes: frozenset[str]) -> str:

@@ -25,19 +25,19 @@ class HeardRuns:
     def __init__(self) -> None:
         self._runs: OrderedDict[str, Heard] = OrderedDict()
 
-    def follow(self, turn: Turn[Any], run: str | None, said: Iterable[str] | None) -> None:
-        """Let a turn hear what people said, and what its run has heard before."""
-        heard = turn.options.heard
+    def hear(
+        self, run: str | None, said: Iterable[str] | None, heard: Heard | None
+    ) -> Heard | None:
+        """Return what a turn's run has heard, with what people said; None if they say nothing."""
         if heard is None:
             if said is None and run not in self._runs:
-                return
+                return None
             heard = self._find(run)
         elif run is not None and heard.follows_turns:
             self._runs[run] = heard
-        heard.say(*(said or ()))
-        if heard.follows_turns:
-            heard.follow(TurnFeed(turn, heard))
-        turn.options = turn.options._replace(heard=heard)
+        if said:
+            heard.say(*said)
+        return heard
 
     def _find(self, run: str | None) -> Heard:
         """Return what a run has heard. Every turn of a run without a name is a run of its own."""
@@ -52,11 +52,21 @@ class HeardRuns:
         return heard
 
 
+def follow(turn: Turn[Any]) -> Turn[Any]:
+    """Return a turn that its run's memory follows."""
+    heard = turn.options.heard
+    if heard is not None and heard.follows_turns:
+        heard.follow(TurnFeed(turn, heard))
+    return turn
+
+
 class TurnFeed:
     """Returns the calls of a turn that have ended.
 
     It keeps the turn until another one follows and all its calls have ended.
     """
+
+    __slots__ = ("_heard", "_taken", "_turn", "_weak")
 
     def __init__(self, turn: Turn[Any], heard: Heard) -> None:
         self._turn: Turn[Any] | None = turn
@@ -71,7 +81,8 @@ class TurnFeed:
         return self._turn is None
 
     def _wake(self) -> None:
-        self._heard.wake(self)
+        if self._turn is None:
+            self._heard.wake(self)
 
     def take(self, *, is_last: bool) -> Iterator[HeardCall]:
         """Yield the calls that have ended since this was last called."""

@@ -694,6 +694,10 @@ def test_calls_of_a_run_are_held_against_what_was_decided_then(
         judged("c3", "deny", ["write", "file:b"], tool="save", args={"path": "b"}),
         requested("c4", "gone", {}),
         judged("c4", "allow"),
+        requested("c5", "mcp__crm__edit", {"id": "7"}),
+        judged("c5", "allow", ["write", "crm:7"]),
+        requested("c6", "", {}),
+        judged("c6", "allow", ["write", "crm:7"]),
         {"at": 2.0, "event": "finished", "call_id": "c1"},
     )
     by_id, by_file = rules("replay", "20261115"), rules("replay", "last", "--json")
@@ -704,14 +708,17 @@ def test_calls_of_a_run_are_held_against_what_was_decided_then(
             out="""\
 allow -> ask  save {"path": "src/a.py"}  by mode ask
 deny -> ask  save {"path": "b"}  by mode ask
+allow -> ask  mcp__crm__edit {"id": "7"}  by mode ask
 """,
             err="""\
 skipped 1 call of gone: unknown tool
-3 calls: 1 allow, 2 ask, 0 deny; 2 would change
+skipped 1 call of : unknown tool
+decided 1 call of mcp__crm__edit without its tool's tags
+4 calls: 1 allow, 3 ask, 0 deny; 3 would change
 """,
         )
     )
-    assert by_file.json["calls"] == 3
+    assert by_file.json["calls"] == 4
 
 
 def test_what_a_run_had_read_before_a_call_is_in_its_journal(

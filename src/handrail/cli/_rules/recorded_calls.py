@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from handrail import Access, Call, Decision, Executor, Toolset
+from handrail import Access, Call, Decision, DefinitionError, Executor, Spec, Toolset
 from handrail._support import is_object
 from handrail.cli._base.exits import Halt
 from handrail.cli._project.calls import as_data
@@ -140,17 +140,21 @@ def read_after(line: Mapping[str, Any]) -> dict[str, str]:
 def attach_decisions(
     calls: Iterable[WrittenCall], tools: Toolset, rules: Rulebook
 ) -> tuple[list[Recorded], list[SkippedCall]]:
-    """Add accesses and a decision to each call; if none was recorded, use these rules."""
+    """Add accesses and a decision to each call; if none was recorded, use these rules.
+
+    A recorded decision needs no tool here: its accesses say what the tool touches.
+    """
     executor = Executor(tools, policy=rules)
     recorded: list[Recorded] = []
     skipped: list[SkippedCall] = []
     for written in calls:
         name, tool = written.call.name, tools.find(written.call.name)
-        if tool is None:
+        spec = tool.spec if tool is not None else _guess_spec(written)
+        if spec is None:
             skipped.append(SkippedCall(name, "unknown tool"))
         elif written.accesses is not None and written.decision is not None:
             about = written.accesses, written.decision, written.sources, written.after
-            recorded.append(Recorded(written.call, tool.spec, *about))
+            recorded.append(Recorded(written.call, spec, *about))
         else:
             explanation = executor.explain(written.call)
             if explanation.decision is None:
@@ -158,5 +162,16 @@ def attach_decisions(
                 skipped.append(SkippedCall(name, refusal))
                 continue
             call = replace(explanation.call, args=as_data(explanation.call.args))
-            recorded.append(Recorded(call, tool.spec, explanation.accesses, explanation.decision))
+            recorded.append(Recorded(call, spec, explanation.accesses, explanation.decision))
     return recorded, skipped
+
+
+def _guess_spec(written: WrittenCall) -> Spec | None:
+    """Return a spec for a tool that is not here, such as a gateway server's, from its accesses."""
+    if not written.accesses or written.decision is None:
+        return None
+    effect = max(access.verb for access in written.accesses)
+    try:
+        return Spec(name=written.call.name, description="", input_schema={}, effect=effect)
+    except DefinitionError:
+        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,8 @@ class _ReplayOutcome:
     changes: Sequence[Change]
     skipped: Sequence[SkippedCall]
     proposals: RuleProposals
+    unseen: Counter[str] = field(default_factory=Counter[str])
+    """Decided calls to tools that are not here."""
 
 
 @as_command(
@@ -99,6 +101,7 @@ def command(
         replay(calls, rules),
         skipped,
         propose_rules(calls, rules, kit.places) if propose else RuleProposals(),
+        Counter(one.call.name for one in calls if kit.tools.find(one.call.name) is None),
     )
     lines = _lines(outcome.changes)
     if propose:
@@ -195,6 +198,8 @@ def _messages(outcome: _ReplayOutcome, *, propose: bool) -> Iterator[str]:
     for (name, why), times in count.items():
         calls = plain_quantity(times, "call")
         yield one_line(f"skipped {calls} of {name}: {' '.join(why.split())}")
+    for name, times in outcome.unseen.items():
+        yield one_line(f"decided {plain_quantity(times, 'call')} of {name} without its tool's tags")
     decided, proposals = outcome.decided, outcome.proposals
     if propose:
         asked = plain_quantity(proposals.asked, "approval request")

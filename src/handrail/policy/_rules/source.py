@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias, get_args
@@ -49,9 +49,9 @@ class SourceMatch:
         """Whether it matches only calls that name something."""
         return self.kind not in ("", "none")
 
-    def find(self, sources: Iterable[ValueSource], touches: Sequence[Touches]) -> list[ValueSource]:
+    def find(self, sources: Sequence[ValueSource], touches: Sequence[Touches]) -> list[ValueSource]:
         """Return matching sources. With touches, only those among them."""
-        if not self.is_about_names:
+        if not sources or not self.is_about_names:
             return []
         kind: Any = self.kind
         found = [one for one in sources if one.is_link is self.links and one.is_at_most(kind)]
