@@ -93,8 +93,8 @@ async def test_a_client_that_does_not_read_loses_its_stream(
     sqlite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("handrail.web._application.MAX_STREAMS_EACH", 1)
-    for name in ("BEAT_SECONDS", "STALL_SECONDS"):
-        monkeypatch.setattr(f"handrail.web._streams.{name}", 0.2)
+    for name, seconds in {"BEAT_SECONDS": 0.2, "STALL_SECONDS": 2.0}.items():
+        monkeypatch.setattr(f"handrail.web._streams.{name}", seconds)
     app = ChatApp(shop_agent(talk_long), identify, origins=[ORIGIN], database=sqlite)
     async with serving(app) as url, client_of(app) as client:
         stalled = await anyio.to_thread.run_sync(open_stream, url)

@@ -276,9 +276,9 @@ def _find_read(heard: Heard, wanted: Wanted, spellings: list[str]) -> ValueSourc
 
 def _find_code(value: str) -> str:
     """Return a code in an address, which is worth naming if it was read."""
-    if find_groups(value) is not None or not _CODE.search(value):
-        return ""
-    return next((part for part in _list_parts(value) if _CODE.search(part)), "")
+    parts = _list_parts(value) if find_groups(value) is None else []
+    codes = [part for part in parts if _CODE.search(part)]
+    return codes[0] if codes else ""
 
 
 def _search(heard: Heard, value: str, code: str = "") -> ReadText | None:
