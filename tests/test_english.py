@@ -26,6 +26,7 @@ def found(text: str) -> list[str]:
     return [finding.match for finding in check(Prose(1, text, has_sentences=True))]
 
 
+@pytest.mark.timeout(300)  # it reads every file
 def test_no_file_has_a_finding() -> None:
     assert violations() == []
 
@@ -90,6 +91,7 @@ def test_strings_and_docstrings_of_a_module_are_read(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.timeout(300)
 def test_no_package_is_above_its_ceiling() -> None:
     assert above(rates_by_package()) == []
 

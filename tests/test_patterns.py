@@ -20,6 +20,7 @@ LIMITED = {
 COMPUTED = {
     "handrail._execution.view": "escaped text",
     "handrail._sources.lookup": "escaped text, and bounded runs",
+    "handrail._sources.numbers": "escaped words, and numbers of at most 9 digits",
     "handrail._sources.spelling": "a code of at most 80 characters, with bounded gaps",
     "handrail._sources.wanted": "escaped text",
     "handrail.cli._base.hook_table": "a setting of the user, for names of tools",

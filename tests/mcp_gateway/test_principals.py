@@ -62,8 +62,6 @@ async def test_rules_about_sources_are_each_principals_own() -> None:
             bob = await client.call_tool("add_note", {"key": "z", "text": "See evil.example"})
 
     assert [alice.is_error, bob.is_error] == [False, True]
-    assert both.uses_sources
-    assert not rules().uses_sources
 
 
 async def test_a_principal_does_not_see_tools_that_only_others_may_call() -> None:

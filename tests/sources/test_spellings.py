@@ -409,6 +409,8 @@ PEOPLE = [
     ("राम को बुलाओ", ["राम कुमार"]),
     ("山田さんを招待して", ["山田 太郎"]),
     ("佐藤さくらさんを招待して", ["佐藤さくら"]),
+    ("Invite Anna: " + "what follows was pasted " * 800, ["Anna Schmidt"]),
+    ("Invite Anna Schmidt: " + "what follows was pasted " * 900, ["Anna Schmidt"]),
 ]
 """What the user wrote, and the names in a directory: the first is the one in the call."""
 OTHER_PEOPLE = [
@@ -432,6 +434,8 @@ OTHER_PEOPLE = [
     ("रामेश को बुलाओ", ["राम कुमार"]),
     ("Invite Anna", ["Anna " + "Schmidt " * 40]),
     ("Plan with the courts", ["District Court"]),
+    ("Invite Anna: " + "what follows was pasted " * 900, ["Anna Schmidt"]),
+    ("招待: 佐藤 " + "what follows was pasted " * 900, ["佐藤さくら"]),
 ]
 """Someone else is meant, or it is not clear who."""
 

@@ -138,7 +138,7 @@ def test_an_approved_payment_that_a_crash_interrupted_is_unknown(
     shown = handrail("runs", "show", run, "--database", sqlite, "--output", "json").json
 
     assert (waiting.exit, approved.exit) == (0, 0), waiting.err + approved.err
-    assert waiting.err.endswith(f"or `handrail runs deny {run}`\n")
+    assert waiting.err.endswith(f"or `handrail runs deny {run} --database {sqlite}`\n")
     assert "the web application continues the run" in approved.err
     assert (paid["status"], paid["command"], paid["prompt"]) == ("running", "web", "pay 500")
     assert [one["status"] for one in dead["runs"]] == ["running"]  # until its claim lapses
@@ -200,6 +200,7 @@ def test_commands_stop_and_remove_the_runs_of_chats(
     with paying(sqlite, tmp_path) as client:
         for text, mark, words in steps:
             run = say(client, text, to=mark)
+            until(lambda run=run: handrail("runs", "show", run, "--database", sqlite).exit == 0)
             for word in words.split():
                 done = handrail("runs", word, run, "--database", sqlite)
                 found.append((word, done.exit, done.err.partition(run)[0]))

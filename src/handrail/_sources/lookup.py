@@ -32,10 +32,10 @@ from handrail._sources.words import find_whole
 
 _HOSTS = frozenset(("net", "host"))
 """Schemes for hosts."""
-_MAIL = re.compile(r"[^\s<>,;\"]+@[^\s<>,;\"]+")
+_MAIL = re.compile(r"(?<![^\s<>,;\"])[^\s<>,;\"@]++@[^\s<>,;\"]++")
 _BESIDE_MAIL = re.compile(r"[<,;]")
-_NAMED_MAIL = rf"(?:[^<>@,;]*<{_MAIL.pattern}>|{_MAIL.pattern})"
-_MAILS = re.compile(rf"{_NAMED_MAIL}(?:[,;]\s*{_NAMED_MAIL})*")
+_NAMED_MAIL = rf"(?:[^<>@,;]*+<{_MAIL.pattern}>|{_MAIL.pattern})"
+_MAILS = re.compile(rf"{_NAMED_MAIL}(?:[,;]\s*+{_NAMED_MAIL})*+")
 """Addresses, perhaps with names, as in ``Anna <anna@example.com>, bo@example.com``."""
 _PAGES = frozenset(("url", "link", "page", "website", "net address"))
 _FILES = frozenset(("file", "filename", "path", "document", "attachment"))
@@ -46,7 +46,7 @@ _FILE_WORDS = (
     "|файл|документ|फ़ाइल|ملف"
 )
 _STEM = re.compile(r"(.{4,})\.[a-z][a-z0-9]{1,4}")
-_CODE_PARTS, _CODE_PART = re.compile(r"[a-z]{1,8}(?:[\-_/. ]?\d+)+"), re.compile(r"[a-z]+|\d+")
+_CODE_PARTS, _CODE_PART = re.compile(r"[a-z]{1,8}(?:[\-_/. ]?\d++)++"), re.compile(r"[a-z]+|\d+")
 _LEAST_DIGITS = 4
 _PARTS = re.compile(r"[\s/?&=:@,;#]+")
 _ADDRESS_SIGN = re.compile(r"[@/.:]")

@@ -56,6 +56,8 @@ _GREEK = frozenset(("", "σ", "υ", "ν"))
 _BEFORE = frozenset("و ف ب ل ك ال وال بال فال كال لل ول وب ו ה ב ל מ ש כ וה ול וב שה".split())
 """Arabic and Hebrew words written together with the next one."""
 _MAX_CHARS, _MAX_WORDS, _LEAST_LETTERS, _LEAST_STEM = 200, 8, 4, 3
+_MAX_TEXT_CHARS = 20_000
+"""In a longer text, people have pasted something: there, a name must be exact."""
 _SLACK = 2
 """Words inside a name, as in "the District Court in Leeds"."""
 
@@ -92,7 +94,9 @@ _WIDE = Word(
 
 @lru_cache(128)  # some runs' prompts
 def list_words(text: str) -> tuple[Word, ...]:
-    """Return the words in a text that a person wrote."""
+    """Return the words in a text that a person wrote, or none if it is long."""
+    if len(text) > _MAX_TEXT_CHARS:
+        return ()
     text = type_marks(unicodedata.normalize("NFKC", text))
     is_lower, has_endings = text == text.lower(), _SLAVIC.search(text) is not None
     found: list[Word] = []
@@ -217,7 +221,8 @@ def find_one_name(name: str, text: str) -> list[Word]:
     """Return the words in a text that are one word in a person's or a firm's name."""
     tokens = [one for one in list_tokens(name) if one[0].isalpha() and one not in _EVERYDAY]
     words = list_words(text)
-    joined = [one for one in tokens if is_wide(one[0]) and find_whole(one, normalize(text)) >= 0]
+    wide = [one for one in tokens if is_wide(one[0])] if words else []
+    joined = [one for one in wide if find_whole(one, normalize(text)) >= 0]
     return [_WIDE._replace(forms=frozenset((one,))) for one in joined if len(one) > 1] + [
         word
         for at, word in enumerate(words)

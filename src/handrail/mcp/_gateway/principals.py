@@ -53,11 +53,6 @@ class RulesByPrincipal:
         return "/".join(book.version for book in self._all)
 
     @property
-    def uses_sources(self) -> bool:
-        """Whether a principal's rule depends on sources, or on what was read before."""
-        return any(book.uses_sources for book in self._all)
-
-    @property
     def named_tools(self) -> Mapping[str, Origin]:
         """Tools named in full by any rule, each with its first rule."""
         return {name: rule for book in self._all for name, rule in book.named_tools.items()}
