@@ -60,7 +60,6 @@
       if (help.returnValue) document.cookie = `keys=${help.returnValue}; path=${root.base}/; max-age=31536000; samesite=strict`;
     });
   }
-
   // Live: the server sends the marked parts of this page again. Nothing that someone looks at is replaced.
   const sign = document.getElementById("live");
   if (!sign || !document.querySelector("[data-live]")) return;
