@@ -33,7 +33,7 @@ from handrail.runs.records import (
     read_call_records,
     to_path,
 )
-from handrail.runs.statuses import REASONS, STATUSES, WAITING
+from handrail.runs.statuses import REASONS, STATUSES, WORKED_ON
 from handrail.runs.wording import (
     describe_event,
     describe_moment,
@@ -102,7 +102,7 @@ class Runs:
             calls = records.calls(run, after=start, turn=turn, limit=size)
             chosen = records.call(run, call, page=calls) if call is not None else None
             turns = records.turns(run, after=max(0, calls.first_turn - 1))
-            writes = found.status != WAITING.status and sees_content(visit, found)
+            writes = found.status in WORKED_ON and sees_content(visit, found)
             text = records.text_under_way(run) if writes else ""
             return found, records.parts(run), turns, calls, chosen, text
 

@@ -78,8 +78,7 @@ class RunRecord:
             lines = list(self._unwritten)
             if lines:
                 self.journal.append(self.id, lines, after=self.after if after is None else after)
-                self.after = SOME if self._stays_removed else None
-                del self._unwritten[: len(lines)]
+                self._drop_written(lines)
 
     async def flush_with(self, guard: Step, rest: Sequence[Step]) -> bool:
         """Write the waiting lines and other statements, in one transaction.
@@ -90,8 +89,12 @@ class RunRecord:
         appender = self.journal.appender
         if not await appender.append_with(self.id, lines, self.after, guard=guard, rest=rest):
             return False
-        del self._unwritten[: len(lines)]
+        self._drop_written(lines)
         return True
+
+    def _drop_written(self, lines: Sequence[JournalLine]) -> None:
+        self.after = SOME if self._stays_removed else None
+        del self._unwritten[: len(lines)]
 
     def note(self, lines: Iterable[LineFields]) -> None:
         """Write lines, behind those added before."""
