@@ -294,7 +294,7 @@ def test_the_details_have_what_the_answer_is_bound_to() -> None:
             "│ -old",
             "│ +new",
             "fingerprint: abababababababababababababababababababababababababababababababab",
-            "the answer is valid for this call only, once, within 60 seconds of this request",
+            "the answer is valid for this call only, once, within 1 minute of this request",
         ]
     )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeGuard
 
+from handrail._support import format_duration
 from handrail.approvals._display import (
     MAX_PROMPT_BYTES,
     Look,
@@ -35,7 +36,6 @@ MARGIN = "│ "
 CONTINUATION = "┊ "
 """Before the rest of a line wider than the screen."""
 _PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
-_UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
 _HEAD_ROWS, _TAIL_ROWS = 24, 8
 """Rows first shown for one argument: at its start and at its end."""
 _MAX_SHORT_CHARS = 200
@@ -294,15 +294,10 @@ def shorten(rows: list[RenderedLine]) -> list[RenderedLine]:
 def _binding(pending: Pending) -> Iterator[RenderedLine]:
     """Yield what the answer is tied to, and how long it is valid."""
     seconds = pending.expires_at - pending.asked_at
-    limit = f", within {_format_duration(seconds)} of this request" if seconds < math.inf else ""
+    lasts = format_duration(seconds, words=True)
+    limit = f", within {lasts} of this request" if seconds < math.inf else ""
     yield render_line("fingerprint: {}", pending.fingerprint)
     yield RenderedLine(f"the answer is valid for this call only, once{limit}")
-
-
-def _format_duration(seconds: float) -> str:
-    """Return a duration in the largest unit in which it has at least two."""
-    size, unit = next((unit for unit in _UNITS if seconds >= 2 * unit[0]), (1, "seconds"))
-    return f"{seconds / size:.3g} {unit}"
 
 
 def note_lines(hidden: int, mixed: tuple[str, ...]) -> Iterator[RenderedLine]:

@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
+from handrail._support import format_duration
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import columns
 from handrail.cli._base.options import COUNT, DATABASE
 from handrail.cli._base.printable import one_line
 from handrail.cli._runs.stores import InboxCall, open_store
-from handrail.runs.wording import format_seconds
 
 _HEADS = ("run", "call", "tool", "waits for", "for", "since", "waited", "request")
 
@@ -86,6 +86,6 @@ def _row(item: dict[str, Any]) -> tuple[str, ...]:
         *names,
         whose,
         since,
-        format_seconds(item["waited"]),
+        format_duration(item["waited"]),
         one_line(item["question"]),
     )
