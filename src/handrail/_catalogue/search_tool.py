@@ -11,7 +11,6 @@ from handrail._catalogue.answers import describe_spaces
 from handrail._definition.decorator import tool
 from handrail._definition.tool import AnyTool, Tool
 from handrail._search.namespaces import Namespace
-from handrail._values.access import Access
 from handrail._values.call import Call
 from handrail._values.effect import READ, Exposure
 from handrail._values.result import Result
@@ -61,14 +60,10 @@ def _make_search_tool(description: str) -> AnyTool:
         name=SEARCH_TOOLS,
         description=description,
         effect=READ,
-        touches=_touch_nothing,
+        touches=lambda **_: (),
         exposure=Exposure.SEARCH,
         synonyms={"query": "queries", "name": "names"},
     )(search_tools)
-
-
-def _touch_nothing(**_: object) -> tuple[Access, ...]:
-    return ()
 
 
 def make_call_tool(name: str, search_name: str) -> AnyTool:

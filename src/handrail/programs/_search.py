@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from handrail import READ, Access, Exposure, Spec, Tool, Toolset, tool
+from handrail import READ, Exposure, Spec, Tool, Toolset, tool
 from handrail.programs._stubs import Function, Stubs, make_functions
 
 FIND = "find_functions"
@@ -20,7 +20,7 @@ def make_search(tools: Toolset) -> Tool[..., Any]:
     indexed = tools.map(_defer)
     functions = {one.spec.name: one for one in make_functions(tools.specs).values()}
 
-    @tool(name=tools.free_name(FIND), effect=READ, touches=_touch_nothing)
+    @tool(name=tools.free_name(FIND), effect=READ, touches=lambda **_: ())
     def find_functions(query: str, limit: int = 5) -> str:
         """Find functions by what they do. Print the result.
 
@@ -41,10 +41,6 @@ _MAX_QUOTED_CHARS = 60
 
 def _defer(one: Tool[..., Any]) -> Tool[..., Any]:
     return replace(one, spec=replace(one.spec, exposure=Exposure.DEFERRED))
-
-
-def _touch_nothing(**_: object) -> tuple[Access, ...]:
-    return ()
 
 
 def describe_search(functions: Mapping[str, Function], search: Spec) -> str:

@@ -46,13 +46,13 @@ def _runs(chat: Conversation) -> Iterator[Choice]:
         yield Choice(run.id, f"{format_age(about['began']):>8}  {words}", more)
 
 
-def format_age(began: str, now: float | None = None) -> str:
+def format_age(began: str) -> str:
     """Return how long ago something was."""
     try:
         then = datetime.fromisoformat(began).timestamp()
     except ValueError:
         return ""
-    seconds = max((time.time() if now is None else now) - then, 0)
+    seconds = max(time.time() - then, 0)
     return "now" if seconds < _MINUTE else format_duration(seconds)
 
 

@@ -68,7 +68,7 @@ class PlainWatcher:
             done = sum(status == "completed" for _, status in self._plan.steps)
             self._say(f"Plan: {done} of {len(self._plan.steps)} done.")
             for text, status in self._plan.steps:
-                self._say(f"  {_STATES[status]}: {_one_line(text)}")
+                self._say(f"  {_STATES[status]}: {safe_line(' '.join(text.split()))}")
         self._plan = Plan()
         self.begin()
 
@@ -216,7 +216,3 @@ def _output(ending: Ending) -> Iterator[str]:
     lines, note = map(safe_line, ending.output), ending.note.removeprefix("… ")
     notes = [note] if note else []
     yield from (*notes, *lines) if ending.is_end else (*lines, *notes)
-
-
-def _one_line(text: str) -> str:
-    return safe_line(" ".join(text.split()))
