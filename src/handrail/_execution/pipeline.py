@@ -134,7 +134,7 @@ class Pipeline:
             await self._prepare(is_due=is_due)
         self.live[record] = None
         try:
-            if self.listeners.feeds:
+            if self.listeners.feeds:  # what no one uses is not made: decision 013
                 self.listeners.emit(record, Requested, record.call)
             running = self.look_up(record)
             if type(running) is not RunningCall:

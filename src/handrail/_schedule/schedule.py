@@ -35,7 +35,7 @@ _MAX_STALE_ACCESSES = 10_000
 """Ended calls' accesses allowed in the tree before rebuilding it."""
 
 
-class Schedule:
+class Schedule:  # not in waves, which wait for their slowest call: decision 012
     """The open calls, and each one's blockers."""
 
     def __init__(

@@ -65,7 +65,7 @@ class _TooManyError(Exception):
     """One value has more visits than are counted."""
 
 
-class VisitCounter:
+class VisitCounter:  # validation holds the interpreter lock, so no timeout ends it: decision 031
     """Counts one validator's visits."""
 
     def __init__(self, core: Core, definitions: Mapping[str, Core]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+# data, so that help imports no command: decision 030
 TOOLS = {
     "list": ("tools_list", "List tools."),
     "show": ("tools_show", "Show a tool as a model sees it."),

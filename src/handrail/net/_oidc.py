@@ -34,7 +34,7 @@ except ModuleNotFoundError as error:
 from handrail import HandrailError, Refused, ToolFailed
 from handrail.net._url import Url, parse_url
 
-ALGORITHMS = ("ES256", "PS256", "RS256")
+ALGORITHMS = ("ES256", "PS256", "RS256")  # fixed: the provider's list is not asked: decision 076
 """How an ID token may be signed: by a provider's private key. No ``none``, and no HMAC."""
 LOGIN_SECONDS = 600.0
 MAX_BYTES = 256 * 1024
