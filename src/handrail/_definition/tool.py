@@ -83,9 +83,9 @@ class Tool(Generic[P, R]):  # no subclasses: replace a function: decision 001
     """Whether the function takes a Context."""
     _plain: bool = field(init=False, repr=False)
     _replays: bool = field(default=False, repr=False)
+    """Whether only its inner calls have effects, and it repeats them if it begins again."""
     _asks: bool = field(default=False, repr=False)
     """Whether a person answers its calls: see ``Context.ask``."""
-    """Whether only its inner calls have effects, and it repeats them if it begins again."""
 
     def __post_init__(self) -> None:
         taken = self._signature
