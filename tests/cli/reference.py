@@ -19,8 +19,8 @@ PAGE = ROOT / "docs" / "cli" / "reference.md"
 BEGINNING = """\
 # All commands
 
-Every command with its arguments and options; `--help` says more. Every command takes the common
-[shared options](#shared-options), and those that a line beginning with "Also" names. See also
+Every command with its arguments and options; `--help` says more. All take the common
+[shared options](#shared-options), and those named behind "Also". See also
 [output formats and exit codes](output.md).
 
 ```console
