@@ -92,7 +92,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_decisions"},
         {"_stores", "importers"},
     ),
-    "providers": ({"_schema", "_formats"}, {"_streams"}, {"_readers"}),
+    "providers": ({"_schema", "_formats"}, {"_streams"}),
     "runs": (
         {"_sealing"},
         {"_store"},
