@@ -24,7 +24,7 @@ from handrail.policy.importers import Imported, Note, claude
 _MODE = re.compile(r'^mode = "(\w+)"$', re.MULTILINE)
 
 
-@as_command("import", "Import permission rules from another agent.")
+@as_command("import", "Import permission rules from Claude Code.")
 @click.argument(
     "agent",
     metavar="claude",
@@ -39,7 +39,7 @@ _MODE = re.compile(r'^mode = "(\w+)"$', re.MULTILINE)
 @click.option("--write", is_flag=True, help="Also add the rules to your rules for this workspace.")
 @click.option("--user", "for_all", is_flag=True, help="With --write: for all your workspaces.")
 def command(app: App, agent: str, file: str, *, write: bool, for_all: bool) -> Exit:
-    """Convert another agent's permission settings to rules, and print them.
+    """Convert Claude Code's permission settings to rules, and print them.
 
     Imported rules are never more permissive: a rule that cannot be expressed is skipped, or asks
     about or denies more calls. Each such rule is listed.

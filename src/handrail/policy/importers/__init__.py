@@ -1,4 +1,4 @@
-"""Importers: translate other agents' rules into handrail rules.
+"""Import rules: translate those of Claude Code into handrail rules.
 
 ``claude`` reads permissions from a Claude Code ``settings.json``. Its ``translate`` returns the
 rules and one note for each rule read. No rule becomes more permissive.

@@ -1,4 +1,4 @@
-"""Commands from other agents' rules, as words for handrail commands."""
+"""Commands from Claude Code rules, as words for handrail commands."""
 
 from __future__ import annotations
 
