@@ -30,7 +30,7 @@ RULES = {
         "Check recorded calls against the rules and show what would change.",
     ),
     "explain": ("explain", "Show whether a call would be allowed, and why."),
-    "import": ("rules_import", "Import permission rules from another agent."),
+    "import": ("rules_import", "Import permission rules from Claude Code."),
     "forget": ("rules_forget", "Forget a remembered approval."),
 }
 RUNS = {

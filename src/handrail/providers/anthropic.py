@@ -34,7 +34,6 @@ from handrail.providers._formats.tolerant import (
     text_at,
 )
 from handrail.providers._offer import Finds, ToolSearch, make_offer
-from handrail.providers._readers.anthropic import decode_messages
 from handrail.providers._schema.compile import Fitted
 from handrail.providers._schema.dialects import ANTHROPIC
 from handrail.providers._schema.limits import Load
@@ -54,7 +53,6 @@ __all__ = [
     "Stream",
     "compile",
     "decode",
-    "decode_messages",
     "decode_stream",
     "encode_messages",
     "encode_result",
