@@ -42,7 +42,7 @@ class HookAnswer(NamedTuple):
 
     code: int
     text: str
-    """Its stdout, if that is no JSON object."""
+    """Its stdout, if that is not a JSON object."""
     err: str
     data: Mapping[str, Any]
     """The JSON object on stdout, if there is one."""

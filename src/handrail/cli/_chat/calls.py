@@ -156,7 +156,7 @@ def _cut(row: Row, at: int) -> Row:
 
 
 def ending_of(call: Call, result: Result, seconds: float, *, words: bool = False) -> Ending:
-    """Return how a call ended, and which output to show. ``words`` writes durations in words."""
+    """Return how a call ended, and which output to show. ``words`` spells units out."""
     failure = result.failure
     took = _took(seconds, words=words)
     if failure is not None:
