@@ -15,10 +15,11 @@ import click
 
 from handrail._support.private_files import MAX_FILE_BYTES, hold_lock, replace_file
 from handrail.cli._base.app import App, as_command
+from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Exit, Halt
-from handrail.cli._base.printable import one_line
+from handrail.cli._base.printable import one_line, short
 from handrail.cli._rules.files import read_rules
-from handrail.cli._rules.wording import plain_quantity, rule_conditions, short
+from handrail.cli._rules.wording import rule_conditions
 from handrail.policy import InvalidRule, Level, RulePaths, parse
 from handrail.policy.importers import Imported, Note, claude, codex, gemini
 
@@ -100,7 +101,7 @@ def _import_rules(app: App, agent: str, file: str) -> Imported:
 
 
 def _summary(notes: Sequence[Note], losses: Sequence[Note]) -> str:
-    return f"{plain_quantity(len(notes), 'rule')}, {len(notes) - len(losses)} imported unchanged"
+    return f"{quantity(len(notes), 'rule')}, {len(notes) - len(losses)} imported unchanged"
 
 
 def _add(app: App, text: str, file: Path) -> list[str]:
