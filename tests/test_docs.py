@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
 from importlib.metadata import version
 from io import StringIO
@@ -54,7 +54,11 @@ PATIENCE = 600
 """Seconds for a page with a model, however busy the machine is."""
 SCREEN = 50
 """Lines of a page that can be read without scrolling far."""
+NOT_IN_CODE = {"032", "100", "107"}
+"""Decisions about what is missing, published or in the package: no line looks odd for them."""
 
+_CITED = re.compile(r"# .*: decision (\d{3})$|decisions?\W+\d", re.MULTILINE)
+"""A comment that cites a decision; or another form, which has no number."""
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE_SPAN = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"(?:\[[^\]\n]*\]\(|<img src=\")([^)\s\"]+)[)\"]")
@@ -122,6 +126,13 @@ def dead_links(page: Path) -> list[str]:
         if not target.exists() or (fragment and fragment not in anchors(text_of(target))):
             dead.append(link)
     return dead
+
+
+def without_a_page(pictures: Iterable[Path]) -> list[Path]:
+    """The pictures that no page shows."""
+    linked = [(page.parent, _LINK.findall(text_of(page))) for page in PAGES]
+    shown_here = {(folder / link).resolve() for folder, links in linked for link in links}
+    return [picture for picture in pictures if picture not in shown_here]
 
 
 def run(block: Block, names: dict[str, object]) -> str:
@@ -293,6 +304,14 @@ def test_a_decision_says_context_choice_and_cost_within_a_screen(page: Path) -> 
     assert len(text.splitlines()) <= SCREEN
 
 
+def test_every_picture_is_on_a_page() -> None:
+    assert without_a_page(DOCS.rglob("pictures/*")) == []
+
+
+def test_the_check_of_pictures_can_fail() -> None:
+    assert without_a_page([DOCS / "none.svg"]) == [DOCS / "none.svg"]
+
+
 def test_the_navigation_names_every_page() -> None:
     on_a_page_of_their_own = {shown(page) for page in DECISIONS}
     written = {shown(page) for page in DOCS.rglob("*.md")} - on_a_page_of_their_own
@@ -300,6 +319,26 @@ def test_the_navigation_names_every_page() -> None:
 
     assert named - written == {f"docs/{page}" for page in FROM_ROOT}
     assert written - named == set()
+
+
+def find_cited(*texts: str) -> set[str]:
+    return {number for text in texts for number in _CITED.findall(text)}
+
+
+def test_the_code_cites_each_decision_where_it_rules() -> None:
+    parts = [*SOURCE.rglob("*.py"), *ROOT.glob("deploy/action/*.py")]
+    others = (".ci/run", "deploy/start", "docs/site.py", "tests/architecture.py")
+    cited = find_cited(*map(text_of, [*parts, *(ROOT / name for name in others)]))
+
+    assert cited == {page.name[:3] for page in DECISIONS} - NOT_IN_CODE
+
+
+def test_the_check_of_cited_decisions_can_fail() -> None:
+    cited = find_cited(
+        "at = 1  # not zero: decision 057\n# no pickles: decision 12\n", "# decisions/060"
+    )
+
+    assert cited == {"057", ""}
 
 
 def test_the_decisions_page_lists_every_decision() -> None:
