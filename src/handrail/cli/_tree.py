@@ -30,7 +30,7 @@ RULES = {
         "Check recorded calls against the rules and show what would change.",
     ),
     "explain": ("explain", "Show whether a call would be allowed, and why."),
-    "import": ("rules_import", "Import permission rules from Claude Code."),
+    "import": ("rules:import_rules", "Import permission rules from Claude Code."),
     "forget": ("rules:forget_rules", "Forget a remembered approval."),
 }
 RUNS = {
