@@ -196,10 +196,13 @@ def _texts(path: Path) -> list[ast.AST]:
         node = waiting.pop()
         if isinstance(node, wanted):
             found.append(node)
-        for value in vars(node).values():
+        for (
+            name
+        ) in node._fields:  # others may hang more on nodes that all trees share, such as `Add`
+            value = getattr(node, name, None)
             if type(value) is list:
                 waiting += [one for one in value if isinstance(one, ast.AST)]
-            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+            elif isinstance(value, ast.AST):
                 waiting.append(value)
     return found
 

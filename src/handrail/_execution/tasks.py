@@ -80,6 +80,7 @@ class Tasks:
         """
         self.pipeline.bind()
         record = RequestedCall(turn, call, self.view)
+        # asked here, since a stopped reply may still send calls: decision 090
         record.stopped = turn.is_closed
         return record
 
