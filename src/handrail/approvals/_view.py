@@ -153,8 +153,8 @@ def diff_rows(change: FileChange, context: int = 3) -> Iterator[tuple[str, int, 
     show.
     """
     texts = (change.before or "", change.after or "")
-    end = "\n" * all(text.endswith("\n") for text in texts if text)  # else it is a difference
-    before, after = (text.removesuffix(end).split("\n") if text else [] for text in texts)
+    shared = "\n" * all(text.endswith("\n") for text in texts if text)  # else it differs
+    before, after = (text.removesuffix(shared).split("\n") if text else [] for text in texts)
     is_long = len(before) * len(after) > MAX_PAIRS
     matcher = SequenceMatcher(None, before, after, autojunk=is_long)
     for number, group in enumerate(matcher.get_grouped_opcodes(context)):

@@ -135,8 +135,8 @@ def make_diff(changes: Iterable[PlannedChange]) -> str:
             pieces += [f"{text}\n"] if text else []
             continue
         texts = (change.before or "", change.after or "")
-        end = "\n" * all(text.endswith("\n") for text in texts if text)  # else it is a difference
-        before, after = (text.removesuffix(end).split("\n") if text else [] for text in texts)
+        shared = "\n" * all(text.endswith("\n") for text in texts if text)  # else it differs
+        before, after = (text.removesuffix(shared).split("\n") if text else [] for text in texts)
         diff = unified_diff(before, after, f"a/{change.path}", f"b/{change.path}", lineterm="")
         pieces += [f"{line}\n" for line in diff]
     return "".join(pieces)[:MAX_DIFF_CHARS]
