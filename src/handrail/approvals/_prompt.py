@@ -157,7 +157,7 @@ def _margin_lines(shown: Printable) -> Iterator[RenderedLine]:
 
 
 def change_lines(change: FileChange, *, heading: str, context: int) -> Iterator[RenderedLine]:
-    """Yield a file change as numbered diff lines. ``heading`` is for a file that stays."""
+    """Yield a file change as numbered diff lines. ``heading`` is for an existing file."""
     if change.before == change.after:
         heading = "{} already has this text"
     elif change.before is None:

@@ -99,8 +99,8 @@ def find_offers(
 ) -> Mapping[Scope, Sequence[Proposal]]:
     """Return the approvals a person can have remembered, by scope.
 
-    Returns none if the approval can be used only once, or if the request shows less than a rule
-    would allow: it is not plain, as a part is omitted, condensed or written in escapes.
+    Returns none if the approval can be used only once, or if the request is not plain. With a part
+    omitted, condensed or written in escapes, it shows less than a rule would allow.
     """
     if remember is None or pending.once or not is_plain:
         return MappingProxyType({})

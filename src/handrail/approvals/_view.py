@@ -54,7 +54,7 @@ class RequestView:
 
     @property
     def title(self) -> str:
-        """What the call would do, as a question."""
+        """The headline, as a question."""
         if self.pending.kind == "login":
             return f"Sign in for {self.pending.call.name}?"
         return f"{self.pending.headline or f'Call {self.pending.call.name}'}?"
@@ -95,7 +95,7 @@ class RequestView:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the tool says about the call, and what undo cannot restore."""
+        """Texts by the tool about the call, such as what undo cannot restore."""
         said = [
             one.description if isinstance(one, Undoable) else one
             for one in self.pending.changes
@@ -149,7 +149,7 @@ def name_grade(grade: Grade, *, is_command: bool = False) -> str:
 def diff_rows(change: FileChange, context: int = 3) -> Iterator[tuple[str, int, str]]:
     """Yield a diff's lines: their sign, their number and their text. ``@`` is a gap.
 
-    Lines end only at line feeds, as in the tools that write files. The texts are not yet safe to
+    Lines end only at line feeds, as in the tools for files. The texts are not yet safe to
     show.
     """
     texts = (change.before or "", change.after or "")
