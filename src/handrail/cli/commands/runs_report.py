@@ -150,7 +150,7 @@ def _of_tool(name: str, calls: Sequence[CallHistory]) -> dict[str, Any]:
 
 
 def _summary_lines(document: dict[str, Any], width: int | None) -> Iterator[str]:
-    tokens, took = document["tokens"](document["model_seconds"])
+    tokens, took = document["tokens"], format_duration(document["model_seconds"])
     runs, turns = quantity(document["runs"], "run"), quantity(document["turns"], "turn")
     yield f"{runs}, {turns}, model time {took}"
     yield (
