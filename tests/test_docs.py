@@ -54,11 +54,7 @@ PATIENCE = 600
 """Seconds for a page with a model, however busy the machine is."""
 SCREEN = 50
 """Lines of a page that can be read without scrolling far."""
-NOT_IN_CODE = {"032", "100", "107"}
-"""Decisions about what is missing, published or in the package: no line looks odd for them."""
 
-_CITED = re.compile(r"# .*: decision (\d{3})$|decisions?\W+\d", re.MULTILINE)
-"""A comment that cites a decision; or another form, which has no number."""
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE_SPAN = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"(?:\[[^\]\n]*\]\(|<img src=\")([^)\s\"]+)[)\"]")
@@ -319,26 +315,6 @@ def test_the_navigation_names_every_page() -> None:
 
     assert named - written == {f"docs/{page}" for page in FROM_ROOT}
     assert written - named == set()
-
-
-def find_cited(*texts: str) -> set[str]:
-    return {number for text in texts for number in _CITED.findall(text)}
-
-
-def test_the_code_cites_each_decision_where_it_rules() -> None:
-    parts = [*SOURCE.rglob("*.py"), *ROOT.glob("deploy/action/*.py")]
-    others = (".ci/run", "deploy/start", "docs/site.py", "tests/architecture.py")
-    cited = find_cited(*map(text_of, [*parts, *(ROOT / name for name in others)]))
-
-    assert cited == {page.name[:3] for page in DECISIONS} - NOT_IN_CODE
-
-
-def test_the_check_of_cited_decisions_can_fail() -> None:
-    cited = find_cited(
-        "at = 1  # not zero: decision 057\n# no pickles: decision 12\n", "# decisions/060"
-    )
-
-    assert cited == {"057", ""}
 
 
 def test_the_decisions_page_lists_every_decision() -> None:

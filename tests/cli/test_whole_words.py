@@ -12,8 +12,8 @@ from cli.chat.test_markdown import REPLY
 from cli.commands.test_runs import JOURNAL
 from cli.runs.test_timeline import timeline
 from handrail import DESTROY, Call, Result
-from handrail.approvals._prompt import render_request
 from handrail.approvals._question import render_question
+from handrail.approvals._view import view_request
 from handrail.cli._base.columns import columns
 from handrail.cli._chat.activity import JobList, Plan, RunningCall, call_rows
 from handrail.cli._chat.calls import bar_row, ending_of, output_rows, title_of, title_row
@@ -48,8 +48,7 @@ Screen = Callable[[int], Iterable[str]]
 
 def question(pending: Pending) -> Screen:
     def rows(width: int) -> Iterator[str]:
-        request = render_request(pending, width=width)
-        drawn = render_question(pending, request, workspace=None, width=width, undo="/undo")
+        drawn = render_question(view_request(pending), workspace=None, width=width, undo="/undo")
         return (line.text for line in drawn.lines)
 
     return rows

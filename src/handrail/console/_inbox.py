@@ -16,7 +16,7 @@ from handrail import Allow, Deny, Result
 from handrail.approvals import read_form
 from handrail.console._figures import ago, duration, moment, spaced
 from handrail.console._guard import Visit
-from handrail.console._request import RequestView, read_args, view_request
+from handrail.console._request import RequestPage, make_page, read_args
 from handrail.console._shown import Clear, shown
 from handrail.console._store import Site, go, need, query_of, visit_of
 from handrail.net.cookies import sign
@@ -116,12 +116,12 @@ class Inbox:
 
     async def _see(
         self, visit: Visit, record: RequestRecord, *, full: bool
-    ) -> tuple[str, RequestView]:
+    ) -> tuple[str, RequestPage]:
         """Return what an approval covers, and its signature as the page shows it. May be slow."""
         may = self._may_answer(visit, record)
 
-        def work() -> tuple[str, RequestView]:
-            view = view_request(record.pending, full=full, may_answer=may)
+        def work() -> tuple[str, RequestPage]:
+            view = make_page(record.pending, full=full, may_answer=may)
             return self._site.renderer.text("content.html", request=view), view
 
         content, view = await to_thread.run_sync(work)
@@ -252,7 +252,7 @@ def _seen_of(key: bytes, visit: Visit, pending: Pending, content: str, *, full: 
     return sign(key, "seen", visit.person.session, pending.id, pending.fingerprint, digest, view)
 
 
-def _read_answer(visit: Visit, pending: Pending, request: RequestView, *, seen: str) -> Answer:
+def _read_answer(visit: Visit, pending: Pending, request: RequestPage, *, seen: str) -> Answer:
     """Return a form's answer. Raises Unused if it does not cover everything shown."""
     if not hmac.compare_digest(visit.field("seen").encode(), seen.encode()):
         raise _Unused(_CHANGED)
