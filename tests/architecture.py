@@ -15,7 +15,7 @@ from typing import Any
 
 Graph = dict[str, set[str]]
 
-CORE = (
+CORE = (  # by folder, so that a new file needs no entry: decision 037
     {"_support"},
     {"_labels"},
     {"_values"},
@@ -42,6 +42,7 @@ EDGES: Mapping[str, set[str]] = {
         "console",
         "mcp",
         "models",
+        "net",
         "policy",
         "providers",
         "runs",
@@ -53,7 +54,7 @@ EDGES: Mapping[str, set[str]] = {
     "credentials": {"net"},
     "console": {"approvals", "net", "policy", "runs"},
     "coding": {"agent", "models", "policy", "programs", "sandbox", "tools"},
-    "hooks": set(),
+    "hooks": {"net"},
     "mcp": {"approvals", "credentials", "net", "policy", "sandbox"},
     "models": {"net", "providers"},
     "net": set(),
@@ -92,7 +93,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_decisions"},
         {"_stores", "importers"},
     ),
-    "providers": ({"_schema", "_formats"}, {"_streams"}, {"_readers"}),
+    "providers": ({"_schema", "_formats"}, {"_streams"}),
     "runs": (
         {"_sealing"},
         {"_store"},

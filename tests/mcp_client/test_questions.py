@@ -271,6 +271,7 @@ def test_no_address_is_shown_that_is_not_plain_and_encrypted(text: str) -> None:
     [
         (URL, ""),
         ("http://127.0.0.1:80/x", ""),
+        ("http://127.0.0.2/x", ""),
         ("http://example.org", "its address is not encrypted"),
         ("https://a@b.example", "its address is not valid"),
         ("https://[", "its address is not valid"),

@@ -65,6 +65,7 @@ class Arguments:
             except ValidationError as error:
                 return self._second_look(text, value, checker, error)
             pairs = checker.pairs
+            # pydantic keeps the last of two equal keys, and parsing twice costs more: decision 004
             if pairs is None or "\\u0000" in text or text.count(":") != pairs(values):
                 value = read(text) if value is None else value
             if checker.passes_on:

@@ -44,7 +44,7 @@ def form_tool() -> AnyTool:
         description="Ask the user to fill in a form.",
         input_schema=dict(_INPUT),
         effect=READ,
-        needs_approval=True,
+        needs_approval=True,  # a call, so it can wait, and rules apply: decision 115
     )
     made = Tool.remote(spec, _accept, origin="handrail", touches=_touch_nothing)
     return replace(made, headline=_make_headline, _asks=True)

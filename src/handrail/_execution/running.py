@@ -343,6 +343,7 @@ def pending_result(pending: Pending) -> Result:
 def mark_pending(turn: Turn[Any], pending: Pending) -> Result:
     """Leave a call pending, and return its result."""
     turn.mark_pending(pending)
+    # a Result: all that reads outcomes would need a case for another type: decision 015
     return pending_result(pending)
 
 

@@ -86,6 +86,7 @@ class Tasks:
         """
         self.pipeline.bind()
         record = make_requested(turn, call, self.view)
+        # asked here, since a stopped reply may still send calls: decision 090
         record.stopped = turn.is_closed
         return record
 

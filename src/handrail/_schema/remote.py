@@ -45,6 +45,7 @@ def output_checker(schema: Mapping[str, Any]) -> Checker:
 
 def _checker(schema: Mapping[str, Any], *, arguments: bool, patterns: bool = True) -> Checker:
     takes_pattern = pattern_works if patterns else None
+    # not a JSON Schema library: it would be strict about other things: decision 005
     translation = Translation(schema, closed=arguments, takes_pattern=takes_pattern)
     core = translation.core
     if arguments and core["type"] != "typed-dict":

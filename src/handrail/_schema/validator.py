@@ -300,5 +300,5 @@ def _make_validator(core: Core, definitions: Mapping[str, Core]) -> Run:
     whole: Any = core
     if definitions:
         whole = {"type": "definitions", "schema": core, "definitions": list(definitions.values())}
-    # a model's prebuilt validator would lack what make_strict() added
+    # a model's prebuilt validator ignores unknown fields: decision 009
     return SchemaValidator(whole, {"strict": True}, _use_prebuilt=False).validate_json

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+# data, so that help imports no command: decision 030
 TOOLS = {
     "list": ("tools_list", "List tools."),
     "show": ("tools_show", "Show a tool as a model sees it."),
@@ -29,7 +30,7 @@ RULES = {
         "Check recorded calls against the rules and show what would change.",
     ),
     "explain": ("explain", "Show whether a call would be allowed, and why."),
-    "import": ("rules_import", "Import permission rules from another agent."),
+    "import": ("rules_import", "Import permission rules from Claude Code."),
     "forget": ("rules_forget", "Forget a remembered approval."),
 }
 RUNS = {

@@ -38,7 +38,7 @@ def make_environment() -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         loader=PackageLoader("handrail.console"),
-        finalize=finish,
+        finalize=finish,  # no template can forget it: decision 075
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from anyio import to_thread
 
 from handrail import Call, CheckedCall, Hook, Result
+from handrail.net import is_loopback
 from handrail.permissions import Pending
 
-_OF_THIS_MACHINE = {("http", "127.0.0.1"), ("http", "localhost")}
 _log = logging.getLogger("handrail.hooks")
 
 
@@ -38,7 +38,8 @@ def notify(
         timeout: Seconds until the webhook is given up.
     """
     parts = urlsplit(url)
-    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in _OF_THIS_MACHINE:
+    is_here = parts.scheme == "http" and is_loopback(parts.hostname or "")
+    if parts.scheme != "https" and not is_here:
         raise ValueError(f"A webhook needs https, got {url!r}.")
 
     async def after(_call: CheckedCall | Call, result: Result) -> Result:

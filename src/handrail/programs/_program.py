@@ -276,6 +276,7 @@ class Program:
 
         return Session(settings, bind, self._printed)
 
+    # a program continues by running again, so its clock must stand still: decision 089
     async def _find_time(self) -> datetime:
         """Return when the program began first. The clock is a call, so it is recorded."""
         clock = Call(_read_clock.spec.name, {}, id="clock")

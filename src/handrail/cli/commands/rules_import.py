@@ -8,7 +8,6 @@ import sys
 import termios
 from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType, ModuleType
 from typing import Any
 
 import click
@@ -20,43 +19,34 @@ from handrail.cli._base.printable import one_line
 from handrail.cli._rules.files import read_rules
 from handrail.cli._rules.wording import plain_quantity, rule_conditions, short
 from handrail.policy import InvalidRule, Level, RulePaths, parse
-from handrail.policy.importers import Imported, Note, claude, codex, gemini
+from handrail.policy.importers import Imported, Note, claude
 
-IMPORTERS: MappingProxyType[str, ModuleType] = MappingProxyType(
-    {"claude": claude, "codex": codex, "gemini": gemini}
-)
-_FILES = {
-    "claude": "a settings.json of Claude Code",
-    "codex": "a .rules file of Codex",
-    "gemini": "a policy file of the Gemini CLI",
-}
 _MODE = re.compile(r'^mode = "(\w+)"$', re.MULTILINE)
 
 
-@as_command("import", "Import permission rules from another agent.")
+@as_command("import", "Import permission rules from Claude Code.")
 @click.argument(
     "agent",
-    metavar="claude|codex|gemini",
-    type=click.Choice(sorted(IMPORTERS)),
+    metavar="claude",
+    type=click.Choice(["claude"]),
     help="Agent that the file belongs to.",
 )
 @click.argument(
     "file",
     metavar="FILE",
-    help="A settings.json of Claude Code, a .rules file of Codex, or a policy file of the Gemini "
-    "CLI; - reads stdin.",
+    help="A settings.json of Claude Code; - reads stdin.",
 )
 @click.option("--write", is_flag=True, help="Also add the rules to your rules for this workspace.")
 @click.option("--user", "for_all", is_flag=True, help="With --write: for all your workspaces.")
 def command(app: App, agent: str, file: str, *, write: bool, for_all: bool) -> Exit:
-    """Convert another agent's permission settings to rules, and print them.
+    """Convert Claude Code's permission settings to rules, and print them.
 
     Imported rules are never more permissive: a rule that cannot be expressed is skipped, or asks
     about or denies more calls. Each such rule is listed.
     """
     if for_all and not write:
         raise Halt("`--user` is for `--write`", code="usage", hint="pass both, or none of them")
-    imported = _import_rules(app, agent, file)
+    imported = _import_rules(app, file)
     places = RulePaths.of(app.workspace)
     target = (places.user if for_all else places.remembered) if write else None
     agreed = not write or not app.asks or _ask(app, imported.text, for_all=for_all)
@@ -87,16 +77,16 @@ def _ask(app: App, text: str, *, for_all: bool) -> bool:
     return click.confirm(f"Add these rules for {where}?", err=True)
 
 
-def _import_rules(app: App, agent: str, file: str) -> Imported:
+def _import_rules(app: App, file: str) -> Imported:
     path = Path(os.path.normpath(app.workspace / file))
     text = sys.stdin.read(MAX_FILE_BYTES) if file == "-" else read_rules(path)
     # with a relative path, the file belongs to the workspace; a pipe has no owner
     shown = "/dev/stdin" if file == "-" else short(path, app.workspace)
     try:
-        imported: Imported = IMPORTERS[agent].translate(text, file=shown)
+        return claude.translate(text, file=shown)
     except InvalidRule as error:
-        raise Halt(str(error), code="file", hint=f"pass {_FILES[agent]} as FILE") from None
-    return imported
+        hint = "pass a settings.json of Claude Code as FILE"
+        raise Halt(str(error), code="file", hint=hint) from None
 
 
 def _summary(notes: Sequence[Note], losses: Sequence[Note]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from handrail._support import is_list, is_object
+from handrail.net import is_loopback
 
 MAX_FIELDS = 20
 MAX_CHOICES = 100
@@ -43,10 +44,9 @@ def refuse_address(url: str) -> str:
         host = parts.hostname or ""
     except ValueError:
         return "its address is not valid"
-    is_local = host in {"localhost", "127.0.0.1", "::1"}
     if not host or parts.username or len(url) > MAX_TEXT_CHARS or not url.isprintable():
         return "its address is not valid"
-    if parts.scheme == "https" or (parts.scheme == "http" and is_local):
+    if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)):
         return ""
     return "its address is not encrypted"
 

@@ -109,7 +109,7 @@ class RunWrites:
         self._tally.read_fields(entries, fields)
         block = {
             "run": self._run,
-            "first": entries[0].number,
+            "first": entries[0].number,  # the key: two writers never fork a chain: decision 094
             "last": head.entries,
             "at": self._tally.changed,
             "micros": int(at * 1e6),

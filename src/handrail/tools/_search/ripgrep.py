@@ -70,6 +70,7 @@ _SMALL_CHUNK_BYTES: Final = 1 << 14
 _PAUSE_STEP: Final = 0.0001
 _MAX_PAUSE: Final = 0.02
 """Seconds. Matches arrive in small chunks, and reading each at once costs more than the search."""
+# never --pre, -z, -P or --follow: they run programs, unpack, hang or leave the folder: decision 022
 _ALWAYS: Final = (
     "--no-config",
     "--no-messages",
