@@ -64,4 +64,4 @@ def _checker(schema: Mapping[str, Any], *, arguments: bool, patterns: bool = Tru
 
 
 def _know_nothing(core: Core) -> Checker:
-    return compile_checker(core, {})._replace(visits_if_long=lambda: None)
+    return replace(compile_checker(core, {}), visits_if_long=lambda: None)
