@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from handrail import Allow, Deny, Result
 from handrail.approvals import read_form
 from handrail.console._guard import Visit
-from handrail.console._request import RequestView, read_args
+from handrail.console._request import RequestPage, read_args
 from handrail.console._shown import Clear, shown
 from handrail.net.cookies import sign
 from handrail.permissions import Answer, Edit, Pending
@@ -65,7 +65,7 @@ def seen_of(key: bytes, visit: Visit, pending: Pending, content: str, *, full: b
     return sign(key, "seen", visit.person.session, pending.id, pending.fingerprint, digest, view)
 
 
-def read_answer(visit: Visit, pending: Pending, request: RequestView, *, seen: str) -> Answer:
+def read_answer(visit: Visit, pending: Pending, request: RequestPage, *, seen: str) -> Answer:
     """Return a form's answer. Raises Unused if it does not cover everything shown."""
     if not hmac.compare_digest(visit.field("seen").encode(), seen.encode()):
         raise Unused(CHANGED)

@@ -19,7 +19,7 @@ from handrail.console._answers import (
 )
 from handrail.console._figures import ago, duration, moment, spaced
 from handrail.console._guard import Visit
-from handrail.console._request import RequestView, view_request
+from handrail.console._request import RequestPage, make_page
 from handrail.console._shown import Clear, shown
 from handrail.console._store import Site, go, need, query_of, visit_of
 from handrail.permissions import Pending
@@ -116,12 +116,12 @@ class Inbox:
 
     async def _see(
         self, visit: Visit, record: RequestRecord, *, full: bool
-    ) -> tuple[str, RequestView]:
+    ) -> tuple[str, RequestPage]:
         """Return what an approval covers, and its signature as the page shows it. May be slow."""
         may = self._may_answer(visit, record)
 
-        def work() -> tuple[str, RequestView]:
-            view = view_request(record.pending, full=full, may_answer=may)
+        def work() -> tuple[str, RequestPage]:
+            view = make_page(record.pending, full=full, may_answer=may)
             return self._site.renderer.text("content.html", request=view), view
 
         content, view = await to_thread.run_sync(work)

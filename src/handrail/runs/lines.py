@@ -134,7 +134,9 @@ def make_diff(changes: Iterable[PlannedChange]) -> str:
             text = change if isinstance(change, str) else change.description
             pieces += [f"{text}\n"] if text else []
             continue
-        before, after = ((text or "").splitlines() for text in (change.before, change.after))
+        texts = (change.before or "", change.after or "")
+        shared = "\n" * all(text.endswith("\n") for text in texts if text)  # else it differs
+        before, after = (text.removesuffix(shared).split("\n") if text else [] for text in texts)
         diff = unified_diff(before, after, f"a/{change.path}", f"b/{change.path}", lineterm="")
         pieces += [f"{line}\n" for line in diff]
     return "".join(pieces)[:MAX_DIFF_CHARS]

@@ -122,7 +122,7 @@ def texts(rows: object) -> list[str]:
 
 
 def test_a_change_is_a_diff_with_signs_and_roles() -> None:
-    assert list(diff_rows(FileContents("a", b"one\ntwo\n", b"one\n2\n\x1b"), 80)) == snapshot(
+    assert list(diff_rows(FileContents("a", b"one\ntwo\n", b"one\n2\n\x1b\n"), 80)) == snapshot(
         [
             (Span(text="  │ ", role="muted"), Span(text="1 ", role="muted"), Span(text="  one")),
             (
@@ -148,6 +148,9 @@ def test_a_change_is_a_diff_with_signs_and_roles() -> None:
         ]
     )
     assert texts(diff_rows(FileContents("a", None, b"x\n"), 80)) == snapshot(["  │ 1 + x"])
+    assert texts(diff_rows(FileContents("a", b"x\n", b"y"), 80)) == snapshot(
+        ["  │ 1 - x", "  │ 2 -  ", "  │ 1 + y"]
+    )
     far = b"1\n2\n3\n4\n5\n6\n7\n8\n"
     assert texts(diff_rows(FileContents("a", far, b"x\n2\n3\n4\n5\n6\n7\ny\n"), 80)) == snapshot(
         ["  │ 1 - 1", "  │ 1 + x", "  │ 2   2", "  │ ⋯", "  │ 7   7", "  │ 8 - 8", "  │ 8 + y"]

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.local_servers import USUAL_PORTS, find_servers
+from handrail.cli._base.printable import short
 from handrail.cli._base.settings import files
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import check_name, join_hints, model_of
 from handrail.cli._project.trusted import trust_of
-from handrail.cli._rules.wording import short
 from handrail.cli._setup.questions import ask_key_variable, ask_mode, ask_model, ask_model_at
 from handrail.cli._setup.settings_file import Chosen, store_settings
 from handrail.cli._setup.trial import try_model

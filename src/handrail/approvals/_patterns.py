@@ -1,4 +1,4 @@
-"""Show what a call would do to files: changes as a diff, patterns as file names."""
+"""Show the patterns in a shell command as the file names they match."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
-from difflib import unified_diff
-from functools import partial
 from itertools import islice
 
 from handrail.approvals._display import RenderedLine, render_line
-from handrail.permissions import FileChange
 
-_NUMBERS = re.compile(r"(?<= [-+])\d+")
-"""The line numbers in a diff's @@ line."""
 _MAX_NAMES = 20
 _MAX_COUNTED_NAMES = 1_000
 _MAX_WILD_SEGMENTS = 3
@@ -25,22 +20,6 @@ _UNCERTAIN = frozenset("$`{~")
 _OTHER_SET = re.compile(r"\[(?:\^|\[?:)")
 """Sets read differently by a shell and Python's glob."""
 _MOVES = re.compile(r"(?:^|[\s;&|(])(?:cd|pushd|popd)(?:[\s;&|)]|$)")
-
-
-def diff_lines(change: FileChange) -> Iterator[str]:
-    """Yield a unified diff's lines. They are not yet safe to show.
-
-    Lines end only at line feeds, as in the tools that write files.
-    """
-    old, new = change.before or "", change.after or ""
-    if old.endswith("\n") and new.endswith("\n"):
-        old, new = old[:-1], new[:-1]  # otherwise an empty last line shows the difference
-    for line in islice(unified_diff(old.split("\n"), new.split("\n"), lineterm=""), 2, None):
-        yield _NUMBERS.sub(partial(_shift, change.line - 1), line) if line[:1] == "@" else line
-
-
-def _shift(by: int, number: re.Match[str]) -> str:
-    return str(int(number[0]) + by)
 
 
 def expand_patterns(command: str, workspace: str | os.PathLike[str]) -> Iterator[RenderedLine]:
