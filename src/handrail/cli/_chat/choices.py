@@ -35,12 +35,12 @@ def other_runs(chat: Conversation) -> list[SavedRun]:
 
 
 def _runs(chat: Conversation) -> Iterator[Choice]:
-    from handrail.cli._runs.timeline import one_line, say_standing  # seldom needed
+    from handrail.cli._runs.timeline import fit_line, say_standing  # seldom needed
 
     for run in other_runs(chat)[:_MAX_RUNS]:
         about = run.about
-        words = one_line(about["prompt"], _MAX_WORDS_CELLS) or "no message"
-        branch = one_line(str(about.get("branch", "")), _MAX_BRANCH_CELLS)
+        words = fit_line(about["prompt"], _MAX_WORDS_CELLS) or "no message"
+        branch = fit_line(str(about.get("branch", "")), _MAX_BRANCH_CELLS)
         more = ", ".join(filter(None, (branch, say_standing(run.standing))))
         yield Choice(run.id, f"{format_age(about['began']):>7}  {words}", more)
 
@@ -84,11 +84,11 @@ def _models(chat: Conversation) -> Iterator[Choice]:
 
 def _messages(chat: Conversation) -> Iterator[Choice]:
     """Yield the person's messages, the last one first."""
-    from handrail.cli._runs.timeline import one_line
+    from handrail.cli._runs.timeline import fit_line
 
     prompts = find_prompts(chat.session.state.messages)
     for number, (_, text) in reversed(list(enumerate(prompts, 1))):
-        yield Choice(str(number), f"{number:>3}  {one_line(text, _MAX_WORDS_CELLS)}")
+        yield Choice(str(number), f"{number:>3}  {fit_line(text, _MAX_WORDS_CELLS)}")
 
 
 def find_prompts(messages: Sequence[Message]) -> list[tuple[int, str]]:

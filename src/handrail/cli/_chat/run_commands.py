@@ -130,12 +130,12 @@ def _find_other(chat: Conversation) -> SavedRun:
 
 def rewind(chat: Conversation, rest: str) -> Rows:
     """Go back to before a message: undo what calls changed since, and edit the message."""
-    from handrail.cli._runs.timeline import one_line  # seldom needed
+    from handrail.cli._runs.timeline import fit_line  # seldom needed
 
     session = chat.session
     prompts = find_prompts(session.state.messages)
     if not rest:
-        rows = [(str(number), one_line(text, 60)) for number, (_, text) in enumerate(prompts, 1)]
+        rows = [(str(number), fit_line(text, 60)) for number, (_, text) in enumerate(prompts, 1)]
         yield from map(safe, columns(rows)) if rows else ["there is no message to go back to"]
         return
     if not rest.isdecimal() or not 0 < int(rest) <= len(prompts):
@@ -162,7 +162,7 @@ def _check_folder(chat: Conversation, found: SavedRun) -> None:
 
 
 def _list(chat: Conversation) -> Rows:
-    from handrail.cli._runs.timeline import one_line, say_standing
+    from handrail.cli._runs.timeline import fit_line, say_standing
 
     others = other_runs(chat)
     if not others:
@@ -173,7 +173,7 @@ def _list(chat: Conversation) -> Rows:
             run.id,
             format_age(run.about["began"]),
             say_standing(run.standing),
-            one_line(run.about["prompt"], _MAX_PROMPT_CELLS),
+            fit_line(run.about["prompt"], _MAX_PROMPT_CELLS),
         )
         for run in others[:_MAX_LISTED]
     ]

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from handrail import Deny
 from handrail.approvals import Proposal, make_printable
+from handrail.cli._base.printable import clip
 from handrail.cli._project.calls import advise_declaring
 from handrail.cli._project.kit import Kit
 from handrail.events import Event
@@ -248,11 +249,6 @@ def summary(args: Any) -> str:
     """Return a call's arguments, shortened."""
     text = args if isinstance(args, str) else json.dumps(args, default=repr)
     return clip(text, MAX_ARGS_CHARS)
-
-
-def clip(text: str, most: int) -> str:
-    """Shorten a text to at most ``most`` characters."""
-    return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
 def on_one_line(text: str) -> str:

@@ -62,7 +62,7 @@ def timeline(
     return list(page.lines(turns))
 
 
-def one_line(text: str, width: int, *, ascii_only: bool = False) -> str:
+def fit_line(text: str, width: int, *, ascii_only: bool = False) -> str:
     """Return untrusted text on one line with at most ``width`` columns."""
     page = _TimelinePage(max(1, width), _ASCII if ascii_only else _UNICODE, full=False)
     return page.cut(page.name(" ".join(text.split())), page.width)[0]

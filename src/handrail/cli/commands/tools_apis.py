@@ -1,4 +1,4 @@
-"""`handrail tools lint`."""
+"""`handrail tools lint` and `handrail schema`: tools in the formats of model APIs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import click
 
 from handrail import Exposure, Toolset, lint
 from handrail.approvals import make_printable
-from handrail.cli._base.app import App, as_command
+from handrail.cli._base.app import App, as_command, as_json
 from handrail.cli._base.columns import quantity
-from handrail.cli._base.exits import Exit
-from handrail.cli._base.options import TOOL_OPTIONS
+from handrail.cli._base.exits import Exit, Halt
+from handrail.cli._base.options import TOOL_OPTIONS, tool_names
 from handrail.cli._project.apis import APIS, compile_tool
 from handrail.cli._project.kit import Kit
 from handrail.providers import UnsupportedTool
@@ -27,7 +27,7 @@ from handrail.providers import UnsupportedTool
     show_default=True,
     help="API format to check.",
 )
-def command(app: App, api: str) -> Exit:
+def lint_tools(app: App, api: str) -> Exit:
     """Check tools for problems that confuse models.
 
     The exit code is 1 if there is a finding: a tool to fix, or one that an API format cannot
@@ -68,3 +68,36 @@ def _check_api(tools: Toolset, api: str) -> Iterator[dict[str, Any]]:
 def _line(item: dict[str, Any]) -> str:
     rule = f"{item['api']} {item['rule']}" if item["api"] else item["rule"]
     return make_printable(f"{item['tool']}: {item['message']} [{rule}]").text
+
+
+@as_command("schema", "Print a tool in the format of a model API.", *TOOL_OPTIONS)
+@click.argument("name", shell_complete=tool_names, help="Name of the tool.")
+@click.option(
+    "--api",
+    type=click.Choice(APIS),
+    default="anthropic",
+    show_default=True,
+    help="API format.",
+)
+def print_schema(app: App, name: str, api: str) -> None:
+    """Print a tool in the format of a model API, as JSON.
+
+    Details that the format cannot express are listed on stderr. A tool that cannot be converted
+    is an error.
+    """
+    spec = Kit(app).tool(name).spec
+    compiled = compile_tool(spec, api)
+    if isinstance(compiled, UnsupportedTool):
+        message = f"the tool {name!r} cannot be converted to {api}: {compiled.reason}"
+        hint = f"see `handrail tools lint --api {api}`"
+        raise Halt(message, code="unsupported", hint=hint, exits=Exit.FAILED)
+    document = {
+        "tool": spec.name,
+        "api": api,
+        "wire": compiled.definition,
+        "losses": list(compiled.losses),
+    }
+    app.print(document, [as_json(compiled.definition, indent=2)])
+    if app.output == "text":
+        for loss in compiled.losses:
+            app.say(f"lost: {make_printable(loss).text}")
