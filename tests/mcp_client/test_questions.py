@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from handrail import Allow, Call, Deny, Executor, Registry, Result
 from handrail.approvals import defer
 from handrail.mcp import Effects, HttpServer, McpSource, Offer
-from handrail.mcp._questions.forms import refuse_address, refuse_form
+from handrail.mcp._questions.questions import refuse_address, refuse_form
 from handrail.messages import ToolResults
 from handrail.permissions import Answer, Approvals, Edit, Pending
 from mcp_client.asking_server import FORM, URL
