@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -76,15 +77,15 @@ def _checker(schema: Mapping[str, Any], *, arguments: bool, patterns: bool = Tru
     except Unsupported:  # only the server checks it
         return knows_nothing()
     if not translation.pattern_cost:
-        return checker._replace(lighter=knows_nothing)
+        return replace(checker, lighter=knows_nothing)
     max_chars = max(MIN_MATCHED_CHARS, MAX_MATCH_STEPS // translation.pattern_cost)
     short_chars = min(max_chars, checker.short_chars)
     lighter = cache(partial(_checker, schema, arguments=arguments, patterns=False))
-    return checker._replace(short_chars=short_chars, max_chars=max_chars, lighter=lighter)
+    return replace(checker, short_chars=short_chars, max_chars=max_chars, lighter=lighter)
 
 
 def _know_nothing(core: Core) -> Checker:
-    return compile_checker(core, {})._replace(visits_if_long=lambda: None)
+    return replace(compile_checker(core, {}), visits_if_long=lambda: None)
 
 
 class _Translation:

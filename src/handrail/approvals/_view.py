@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, TypeGuard
+from typing import Any
 
 from handrail import READ
+from handrail._support import is_list, is_object
 from handrail.approvals._display import MAX_PROMPT_BYTES, count_bytes, make_printable
 from handrail.approvals._form import read_form
 from handrail.permissions import FileChange, Grade, Pending, Undoable
@@ -175,7 +176,7 @@ def _read_args(pending: Pending) -> Mapping[str, Any]:
         args: Any = json.loads(text)
     except (ValueError, RecursionError):
         return {"arguments": text}
-    return args if _is_object(args) else {"arguments": args}
+    return args if is_object(args) else {"arguments": args}
 
 
 def _outside_texts(pending: Pending, args: Mapping[str, Any]) -> Iterator[str]:
@@ -190,20 +191,12 @@ def _outside_texts(pending: Pending, args: Mapping[str, Any]) -> Iterator[str]:
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif _is_object(value):
+    elif is_object(value):
         for key, field in value.items():
             yield str(key)
             yield from _texts(field)
-    elif _is_list(value):
+    elif is_list(value):
         for item in value:
             yield from _texts(item)
     else:
         yield json.dumps(value, ensure_ascii=False, default=repr)
-
-
-def _is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(value, Mapping)
-
-
-def _is_list(value: object) -> TypeGuard[Iterable[Any]]:
-    return isinstance(value, list | tuple)

@@ -17,7 +17,7 @@ from handrail.approvals import (
 )
 from handrail.console._figures import count
 from handrail.console._shown import Clear, Piece, pieces
-from handrail.permissions import FileChange, Grade, Pending
+from handrail.permissions import FileChange, Grade, Origin, Pending
 from handrail.runs.records import to_path
 
 SHORT_BYTES = 4_000
@@ -35,11 +35,12 @@ LOOKS = {
     Grade.LEAVES: Clear("warn"),
     Grade.LOSES: Clear("bad"),
 }
-_DIFF = {
+SIGNS = {
     "+": (Clear("add"), Clear("+"), Clear("added")),
     "-": (Clear("del"), Clear("\u2212"), Clear("removed")),
     " ": (Clear(""), Clear(""), Clear("")),
 }
+"""A changed line's look, sign and word."""
 NOTHING = Clear("")
 
 
@@ -51,23 +52,13 @@ class ArgumentView(NamedTuple):
     cut: Clear = NOTHING
 
 
-class DiffRow(NamedTuple):
-    """A line in a change."""
-
-    sign: str
-    number: int
-    look: Clear
-    mark: Clear
-    word: Clear
-    parts: list[Piece]
-
-
 class ChangeView(NamedTuple):
     """A file's change."""
 
     path: str
     note: Clear
-    rows: list[DiffRow]
+    rows: list[tuple[str, int, str]]
+    """Each line's sign, number and text."""
     cut: Clear = NOTHING
 
 
@@ -90,8 +81,7 @@ class RequestPage:
     notes: tuple[str, ...]
     hidden: int
     mixed: tuple[str, ...]
-    rule: str
-    source: str
+    origin: Origin | None
     question: str
     sources: list[str]
     """Who named the values in the call, if not its user."""
@@ -118,7 +108,7 @@ def make_page(pending: Pending, *, full: bool, may_answer: bool) -> RequestPage:
         view = replace(view, pending=replace(pending, changes=()))
     size = _size(view)
     complete = may_answer and size <= (MAX_BYTES if full else SHORT_BYTES)
-    args, grade, origin = view.beside, view.grade, pending.origin
+    args, grade = view.beside, view.grade
     too_long = wide or view.too_long or size > MAX_BYTES
     return RequestPage(
         path=to_path(pending.id),
@@ -138,8 +128,7 @@ def make_page(pending: Pending, *, full: bool, may_answer: bool) -> RequestPage:
         notes=view.notes,
         hidden=view.hidden,
         mixed=view.mixed if may_answer else (),
-        rule=origin.rule if origin else "",
-        source=f"{origin.file}:{origin.line}" if origin and origin.file else "",
+        origin=pending.origin,
         question=view.question if may_answer else "",
         sources=view.sources if may_answer else [],
         too_long=too_long,
@@ -189,17 +178,11 @@ def _argument(name: str, value: Any, *, complete: bool) -> ArgumentView:
 
 def _changes(view: RequestView, *, complete: bool) -> Iterator[ChangeView]:
     for change in view.files:
-        rows = [_row(*row) for row in diff_rows(change)]
+        rows = list(diff_rows(change))
         most = len(rows) if complete else _SHORT_ROWS
         more = len(rows) - most
         cut = Clear(f"… {count(more, 'more line')}") if more > 0 else NOTHING
         yield ChangeView(change.path, _note(change), rows[:most], cut)
-
-
-def _row(sign: str, number: int, text: str) -> DiffRow:
-    look, mark, word = _DIFF.get(sign, _DIFF[" "])
-    parts = [piece for line in pieces(text) for piece in line]
-    return DiffRow(sign, number, look, mark, word, parts)
 
 
 def _note(change: FileChange) -> Clear:
