@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import click
 
-from handrail import Exposure, Toolset, lint
+from handrail import Exposure, Spec, Toolset, lint
 from handrail.approvals import make_printable
 from handrail.cli._base.app import App, as_command, as_json
 from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.options import TOOL_OPTIONS, tool_names
-from handrail.cli._project.apis import APIS, compile_tool
 from handrail.cli._project.kit import Kit
-from handrail.providers import UnsupportedTool
+from handrail.providers import PROVIDERS, CompiledTool, UnsupportedTool
+
+_APIS = tuple(provider.cli_name for provider in PROVIDERS.values())
 
 
 @as_command("lint", "Check tools for problems that confuse models.", *TOOL_OPTIONS)
 @click.option(
     "--api",
-    type=click.Choice(["all", *APIS]),
+    type=click.Choice(["all", *_APIS]),
     default="all",
     show_default=True,
     help="API format to check.",
@@ -39,7 +41,7 @@ def lint_tools(app: App, api: str) -> Exit:
         for finding in lint(tools)
     ]
     lost: list[dict[str, Any]] = []
-    for api_name in APIS if api == "all" else (api,):
+    for api_name in _APIS if api == "all" else (api,):
         for item in _check_api(tools, api_name):
             (findings if item["rule"] == "unsupported" else lost).append(item)
     document = {"tools": len(tools), "findings": findings, "losses": lost}
@@ -57,7 +59,7 @@ def _check_api(tools: Toolset, api: str) -> Iterator[dict[str, Any]]:
     for tool in tools:
         if tool.spec.exposure is Exposure.HIDDEN:
             continue
-        compiled = compile_tool(replace(tool.spec, exposure=Exposure.DIRECT), api)
+        compiled = _compile_tool(replace(tool.spec, exposure=Exposure.DIRECT), api)
         common = {"tool": tool.spec.name, "api": api}
         if isinstance(compiled, UnsupportedTool):
             yield {**common, "rule": "unsupported", "message": compiled.reason}
@@ -74,7 +76,7 @@ def _line(item: dict[str, Any]) -> str:
 @click.argument("name", shell_complete=tool_names, help="Name of the tool.")
 @click.option(
     "--api",
-    type=click.Choice(APIS),
+    type=click.Choice(_APIS),
     default="anthropic",
     show_default=True,
     help="API format.",
@@ -86,7 +88,7 @@ def print_schema(app: App, name: str, api: str) -> None:
     is an error.
     """
     spec = Kit(app).tool(name).spec
-    compiled = compile_tool(spec, api)
+    compiled = _compile_tool(spec, api)
     if isinstance(compiled, UnsupportedTool):
         message = f"the tool {name!r} cannot be converted to {api}: {compiled.reason}"
         hint = f"see `handrail tools lint --api {api}`"
@@ -101,3 +103,10 @@ def print_schema(app: App, name: str, api: str) -> None:
     if app.output == "text":
         for loss in compiled.losses:
             app.say(f"lost: {make_printable(loss).text}")
+
+
+def _compile_tool(spec: Spec, api: str) -> CompiledTool | UnsupportedTool:
+    """Convert one tool to one API format."""
+    provider = import_module(f"handrail.providers.{api.replace('-', '_')}")
+    result: CompiledTool | UnsupportedTool = provider.compile(spec)
+    return result

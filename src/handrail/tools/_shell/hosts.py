@@ -26,8 +26,11 @@ from handrail import (
 from handrail.net import parse_url
 from handrail.sandbox import Sandbox
 from handrail.tools._shell.advice import RoughCommand, split_commands
-from handrail.tools._shell.git_settings import GIT_SETTINGS, changes_git_settings
-from handrail.tools._shell.installs import find_installed_into
+from handrail.tools._shell.simple_commands import (
+    GIT_SETTINGS,
+    changes_git_settings,
+    find_installed_into,
+)
 
 _PYPI = ("pypi.org", "files.pythonhosted.org")
 _NPM = ("registry.npmjs.org",)
