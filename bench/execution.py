@@ -41,7 +41,7 @@ def counts_of(command: list[str]) -> dict[str, float]:
 
 
 HELD = {
-    ("plain", "add"): 7.05,
+    ("plain", "add"): 6.95,
     ("plain", "place_order"): 1.85,
     ("full", "add"): 11.1,
     ("full", "place_order"): 2.45,
@@ -66,7 +66,7 @@ def rows() -> list[Row]:
     made += _kinds(cost)
     more = (cost["batch 101"] - cost["batch 1"]) / 100
     bare = (cost["gather 101"] - cost["gather 1"]) / 100
-    made.append(_ratio("one more call in a batch, beside gather", more, bare, 3.1))
+    made.append(_ratio("one more call in a batch, beside gather", more, bare, 3.08))
     plain = cost["plain add"]
     made.append(_ratio("a call among 1,000 tools", cost["crowd add"], plain, 1.1))
     made.append(_ratio("a turn among 1,000 tools", cost["crowd turn"], cost["turn"], 1.1))

@@ -17,7 +17,7 @@ from mkdocstrings import Inventory
 from section_index import make_indexes, read_pages
 
 ROOT = Path(__file__).parents[1]
-FROM_ROOT = {
+FROM_ROOT = {  # pages of the site stay plain Markdown: decision 038
     "AGENTS.md": "contributing/agents.md",
     "CHANGELOG.md": "reference/changelog.md",
     "CONTRIBUTING.md": "contributing/index.md",

@@ -15,7 +15,7 @@ from typing import Any
 
 Graph = dict[str, set[str]]
 
-CORE = (
+CORE = (  # by folder, so that a new file needs no entry: decision 037
     {"_support"},
     {"_labels"},
     {"_values"},
@@ -40,8 +40,10 @@ EDGES: Mapping[str, set[str]] = {
         "approvals",
         "coding",
         "console",
+        "hooks",
         "mcp",
         "models",
+        "net",
         "policy",
         "providers",
         "runs",
@@ -53,7 +55,7 @@ EDGES: Mapping[str, set[str]] = {
     "credentials": {"net"},
     "console": {"approvals", "net", "policy", "runs"},
     "coding": {"agent", "models", "policy", "programs", "sandbox", "tools"},
-    "hooks": set(),
+    "hooks": {"net", "sandbox"},
     "mcp": {"approvals", "credentials", "net", "policy", "sandbox"},
     "models": {"net", "providers"},
     "net": set(),
@@ -92,7 +94,7 @@ INSIDE: Mapping[str, tuple[set[str], ...]] = {
         {"_decisions"},
         {"_stores", "importers"},
     ),
-    "providers": ({"_schema", "_formats"}, {"_streams"}, {"_readers"}),
+    "providers": ({"_schema", "_formats"}, {"_streams"}),
     "runs": (
         {"_sealing"},
         {"_store"},

@@ -222,10 +222,11 @@ def _listed(words: tuple[str, ...]) -> dict[str, str]:
 
 @cache
 def _modules() -> list[click.Command]:
-    """The command of each module that has one."""
+    """The commands of all modules."""
     package = handrail.cli.commands
     found = pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
-    return [importlib.import_module(one.name).command for one in found]
+    names = [vars(importlib.import_module(one.name)).values() for one in found]
+    return [one for values in names for one in values if isinstance(one, click.Command)]
 
 
 def _beginning(command: click.Command) -> str:

@@ -217,7 +217,8 @@ def _nodes(tree: ast.Module) -> Iterator[Any]:
     while waiting:
         node = waiting.pop()
         yield node
-        for value in vars(node).values():
+        for name in node._fields:  # others may hang more on nodes that trees share, such as `Add`
+            value = getattr(node, name, None)
             if type(value) is list:
                 waiting += [one for one in value if isinstance(one, ast.AST)]
             elif isinstance(value, ast.AST) and not isinstance(value, _SMALL):

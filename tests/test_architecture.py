@@ -26,6 +26,7 @@ from architecture import (
 )
 from handrail.runs._engine import dbos_internals
 
+ROOT = Path(__file__).parents[1]
 PACKAGE = Path(handrail.__file__).parent
 MODULES = read_modules(PACKAGE)
 GRAPH = module_graph(MODULES)
@@ -141,6 +142,11 @@ DOORS = {
 }
 """The only modules that know a package."""
 
+NOT_IN_CODE = {"032", "100", "107"}
+"""Decisions about what is missing, published or in the package: no line looks odd for them."""
+_CITED = re.compile(r"# .*: decision (\d{3})$|decisions?\W+\d", re.MULTILINE)
+"""A comment that cites a decision; or another form, which has no number."""
+
 MAX_FILES = 16
 MAX_ROOT_FILES = 8
 MAX_SUPPORT_FILES = 8
@@ -206,7 +212,7 @@ def test_every_permitted_import_between_packages_is_used() -> None:
 
 def test_a_listing_is_read_at_a_glance() -> None:
     files = count_files(PACKAGE)
-    del files["cli.commands"]  # one for each command
+    del files["cli.commands"]  # one for each command or group
 
     assert files.pop("handrail") + 1 <= MAX_ROOT_FILES
     assert files["_support"] <= MAX_SUPPORT_FILES
@@ -315,6 +321,28 @@ def test_modules_and_functions_stay_within_their_budgets() -> None:
     }
 
     assert (long_modules, long_functions) == ({}, {})
+
+
+def find_cited(*texts: str) -> set[str]:
+    return {number for text in texts for number in _CITED.findall(text)}
+
+
+def test_the_code_cites_each_decision_where_it_rules() -> None:
+    decisions = {page.name[:3] for page in ROOT.glob("docs/decisions/[01]*.md")}
+    others = (".ci/run", "deploy/start", "docs/site.py", "tests/architecture.py")
+    parts = [*PACKAGE.rglob("*.py"), *ROOT.glob("deploy/action/*.py"), *map(ROOT.joinpath, others)]
+
+    cited = find_cited(*[part.read_text(encoding="utf-8") for part in parts])
+
+    assert cited == decisions - NOT_IN_CODE
+
+
+def test_the_check_of_cited_decisions_can_fail() -> None:
+    cited = find_cited(
+        "at = 1  # not zero: decision 057\n# no pickles: decision 12", "# decisions/060"
+    )
+
+    assert cited == {"057", ""}
 
 
 def test_each_package_has_one_logger() -> None:

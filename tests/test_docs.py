@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
 from importlib.metadata import version
 from io import StringIO
@@ -122,6 +122,13 @@ def dead_links(page: Path) -> list[str]:
         if not target.exists() or (fragment and fragment not in anchors(text_of(target))):
             dead.append(link)
     return dead
+
+
+def without_a_page(pictures: Iterable[Path]) -> list[Path]:
+    """The pictures that no page shows."""
+    linked = [(page.parent, _LINK.findall(text_of(page))) for page in PAGES]
+    shown_here = {(folder / link).resolve() for folder, links in linked for link in links}
+    return [picture for picture in pictures if picture not in shown_here]
 
 
 def run(block: Block, names: dict[str, object]) -> str:
@@ -291,6 +298,14 @@ def test_a_decision_says_context_choice_and_cost_within_a_screen(page: Path) -> 
 
     assert _HEADING.findall(text)[1:] == ["Context", "Choice", "Cost"]
     assert len(text.splitlines()) <= SCREEN
+
+
+def test_every_picture_is_on_a_page() -> None:
+    assert without_a_page(DOCS.rglob("pictures/*")) == []
+
+
+def test_the_check_of_pictures_can_fail() -> None:
+    assert without_a_page([DOCS / "none.svg"]) == [DOCS / "none.svg"]
 
 
 def test_the_navigation_names_every_page() -> None:

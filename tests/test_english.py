@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,18 @@ def test_strings_and_docstrings_of_a_module_are_read(tmp_path: Path) -> None:
         Finding(7, "nobody", "no one, a person, you, any"),
         Finding(8, "is told", "receives, sees, is reported"),
     ]
+
+
+def test_a_node_that_all_trees_share_may_lead_to_its_parent(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("TEXT = 'nobody is here' + 'nobody is there'\n", encoding="utf-8")
+    tree = ast.parse("1 + 2", mode="eval").body
+    assert isinstance(tree, ast.BinOp)
+    vars(tree.op)["parent"] = tree  # as programs do that read source: `Add` is one object
+    try:
+        assert [finding.match for finding in findings(module)] == ["nobody"]
+    finally:
+        del vars(tree.op)["parent"]
 
 
 @pytest.mark.timeout(300)

@@ -41,6 +41,7 @@ def printable(text: str) -> str:
     )
 
 
+# a runner obeys its log, and models write text from strangers: decision 099
 def log(text: str) -> None:
     """Print one line that the runner cannot read as a command: `::name::` or `##[name]`."""
     line = " ".join(printable(text).split())

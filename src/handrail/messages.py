@@ -150,7 +150,7 @@ class Reasoning:
 class Opaque:
     """A reply part handrail does not read. It goes back unchanged, to its API only."""
 
-    data: str
+    data: str  # text, so no character changes: decision 050
     """A JSON object, as the API sent it."""
     api: str
     """The API it came from, such as ``anthropic``."""

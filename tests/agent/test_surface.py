@@ -200,7 +200,7 @@ def test_a_mistake_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             "no prompt, streamed": "A run needs a prompt, as in `agent.run('How is the roof?')`.",
             "an empty prompt": "A run needs a prompt, as in `agent.run('How is the roof?')`.",
             "messages of an API as the prompt": "A prompt is text, images and files, not a list. Pass earlier messages as `history=`.",
-            "messages of an API as the history": "history[0] is a dict: pass a RunState or messages. For messages of an API, use `decode_messages` of its module in handrail.providers.",
+            "messages of an API as the history": "history[0] is a dict: pass a RunState or messages, such as `Prompt.of('How is the roof?')`.",
             "a result as the history": "Pass the state of the result: `result.state`.",
             "a result to resume": "Pass the state of the result: `result.state`.",
             "an unknown option": "A run has no option 'message_history'. Its options are answers, deps, history, limits, metadata, model, on_event, principal, save, system.",

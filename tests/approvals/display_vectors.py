@@ -44,7 +44,7 @@ def is_raw(character: str) -> bool:
 
 def as_prompted(text: str) -> tuple[str, bool]:
     shown = render_request(asked({"command": text, "other": "second path"}))
-    return "\n".join(line.text for line in shown.lines), shown.too_long
+    return "\n".join(line.text for line in shown.lines), shown.view.too_long
 
 
 def as_printed(text: str) -> tuple[str, bool]:

@@ -11,7 +11,7 @@ from approvals.person import person
 from approvals.questions import asked
 from approvals.test_terminal import answer, at
 from handrail import READ
-from handrail.approvals import FormField, read_form, render_request, summarize_request
+from handrail.approvals import FormField, read_form, render_request, view_request
 from handrail.permissions import Edit, Grade, Pending
 
 FIELDS: dict[str, Any] = {
@@ -126,7 +126,7 @@ def test_a_request_shows_the_fields_and_not_what_the_tool_keeps() -> None:
             "note: text, optional",
         ]
     )
-    assert summarize_request(pending).title == "Answer the shop?"
+    assert view_request(pending).title == "Answer the shop?"
 
 
 async def test_a_person_types_the_values_at_the_terminal_until_they_fit() -> None:

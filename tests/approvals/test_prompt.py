@@ -15,7 +15,7 @@ from inline_snapshot import snapshot
 from approvals.display_vectors import is_raw
 from approvals.questions import asked
 from handrail import DESTROY, READ, Access, Call, reads_file, writes_file
-from handrail.approvals import RenderedLine, RenderedRequest, render_request
+from handrail.approvals import RenderedLine, render_request
 from handrail.permissions import FileChange
 
 HEAD = [
@@ -82,11 +82,10 @@ def test_a_change_of_a_file_is_a_diff() -> None:
         [
             "path: src/a.py",
             "change to src/a.py:",
-            "│ @@ -1,2 +1,3 @@",
-            "│  one",
-            "│ -two",
-            "│ +two!",
-            "│ +→three\\u{200B}",
+            " 1   one",
+            " 2 - two",
+            " 2 + two!",
+            " 3 + →three\\u{200B}",
         ]
     )
 
@@ -94,7 +93,10 @@ def test_a_change_of_a_file_is_a_diff() -> None:
 def test_the_lines_of_a_diff_look_like_what_they_do() -> None:
     made = render_request(asked({}, changes=(FileChange("a", "old", "new"),)))
 
-    assert made.lines[-2:] == (RenderedLine("│ -old", "removed"), RenderedLine("│ +new", "added"))
+    assert made.lines[-2:] == (
+        RenderedLine(" 1 - old", "removed"),
+        RenderedLine(" 1 + new", "added"),
+    )
 
 
 def test_the_lines_of_a_part_of_a_file_have_the_files_numbers() -> None:
@@ -102,23 +104,23 @@ def test_the_lines_of_a_part_of_a_file_have_the_files_numbers() -> None:
 
     assert shown({}, changes=(change,)) == [
         "change to a:",
-        "│ @@ -101,3 +101,3 @@",
-        "│ -two",
-        "│ +2",
-        "│  @@ -1 +1 @@",
-        "│  three",
+        " 101 - two",
+        " 101 + 2",
+        " 102   @@ -1 +1 @@",
+        " 103   three",
     ]
 
 
 @pytest.mark.parametrize(
     ("before", "after", "lines"),
     [
-        (None, "x\ny", ["a does not exist yet; its new text:", "│ x", "│ y"]),
-        (None, "", ["a does not exist yet; its new text:", "  (empty)"]),
-        ("x\ny", None, ["a would be deleted; its text:", "│ x", "│ y"]),
-        ("x\ny", "x\ny", ["a already has this text:", "│ x", "│ y"]),
-        ("x", "x\n", ["change to a:", "│ @@ -1 +1,2 @@", "│  x", "│ +"]),
-        ("x\r\n", "x\n", ["change to a:", "│ @@ -1 +1 @@", "│ -x\\u{D}", "│ +x"]),
+        (None, "x\ny", ["a is a new file", " 1 + x", " 2 + y"]),
+        (None, "", ["a is a new file", "(empty)"]),
+        ("x\ny", None, ["a would be deleted", " 1 - x", " 2 - y"]),
+        ("x\ny", "x\ny", ["a already has this text"]),
+        ("x", "x\n", ["change to a:", " 1   x", " 2 + "]),
+        ("x\n", "y", ["change to a:", " 1 - x", " 2 - ", " 1 + y"]),
+        ("x\r\n", "x\n", ["change to a:", " 1 - x\\u{D}", " 1 + x"]),
     ],
 )
 def test_a_file_that_comes_or_goes_is_shown_as_a_whole(
@@ -131,32 +133,7 @@ def test_a_long_line_of_a_change_is_shown_to_its_end() -> None:
     old = "x" * 20_000
     made = render_request(asked({}, changes=(FileChange("a", old + "1", old + "2"),)), width=30_000)
 
-    assert [line.text for line in made.lines[-2:]] == [f"│ -{old}1", f"│ +{old}2"]
-
-
-def test_of_a_long_argument_that_is_shown_as_a_change_the_length_is_said() -> None:
-    text = "one\ntwo\n"
-    args = {"path": "a", "text": text, "deep": ["x" * 200], "mode": "0777"}
-    change = FileChange("a", "one\n", text)
-    made = render_request(asked(args, changes=(change,)))
-
-    assert [line.text for line in made.lines[4:]] == [
-        "path: a",
-        "text (8 characters, 3 lines): shown as a change",
-        "deep (204 characters): shown as a change",
-        "mode: 0777",
-        "change to a:",
-        "│ @@ -1 +1,2 @@",
-        "│  one",
-        "│ +two",
-    ]
-    assert not made.cut
-    assert [line.text for line in made.details[5:9]] == [
-        "text (8 characters, 3 lines):",
-        "│ one",
-        "│ two",
-        "│ ",
-    ]
+    assert [line.text for line in made.lines[-2:]] == [f" 1 - {old}1", f" 1 + {old}2"]
 
 
 def test_beside_words_every_argument_is_shown() -> None:
@@ -166,9 +143,8 @@ def test_beside_words_every_argument_is_shown() -> None:
         "text (7 characters, 2 lines):",
         "│ one",
         "│ two",
-        "a would be deleted; its text:",
-        "│ one",
-        "│ ",
+        "a would be deleted",
+        " 1 - one",
         "│ It is",
         "│ gone\\u{1B}.",
     ]
@@ -265,16 +241,14 @@ def test_a_long_text_says_how_long_it_is_and_goes_on_after_a_margin() -> None:
     )
 
 
-def test_of_a_long_argument_the_start_and_the_end_are_shown_first_and_all_in_the_details() -> None:
-    made = render_request(asked({"text": "\n".join(map(str, range(100))), "path": "second"}))
-    lines = [line.text for line in made.lines]
-    details = [line.text for line in made.details]
+def test_a_long_argument_is_shown_in_full() -> None:
+    numbers = [str(number) for number in range(100)]
 
-    assert made.cut
-    assert lines[4] == "text (289 characters, 100 lines):"
-    assert lines[27:30] == ["│ 22", "[… 69 more rows; d shows them …]", "│ 92"]
-    assert lines[-2:] == ["│ 99", "path: second"]
-    assert [f"│ {number}" for number in range(100)] == details[5:105]
+    assert shown({"text": "\n".join(numbers), "path": "second"}) == [
+        "text (289 characters, 100 lines):",
+        *(f"│ {number}" for number in numbers),
+        "path: second",
+    ]
 
 
 def test_the_details_have_what_the_answer_is_bound_to() -> None:
@@ -290,11 +264,10 @@ def test_the_details_have_what_the_answer_is_bound_to() -> None:
             "path: a",
             "content: new",
             "change to a:",
-            "│ @@ -1 +1 @@",
-            "│ -old",
-            "│ +new",
+            " 1 - old",
+            " 1 + new",
             "fingerprint: abababababababababababababababababababababababababababababababab",
-            "the answer is valid for this call only, once, within 60 seconds of this request",
+            "the answer is valid for this call only, once, within 1 minute of this request",
         ]
     )
 
@@ -309,7 +282,7 @@ def test_hidden_characters_and_mixed_scripts_are_said_wherever_they_are() -> Non
     )
     made = render_request(pending)
 
-    assert (made.hidden, made.mixed) == (6, (r"p\u{430}th",))
+    assert (made.view.hidden, made.view.mixed) == (6, (r"p\u{430}th",))
     assert [line.text for line in made.lines] == snapshot(
         [
             "to\\u{AD}ol wants to run (write; call c\\u{2066})",
@@ -346,7 +319,7 @@ def test_arguments_may_be_any_mapping() -> None:
     call = Call("write", MappingProxyType({"path": "a", "pair": (1, "\x07")}), "c1")
     made = render_request(asked({}, call=call))
 
-    assert (made.lines[-2].text, made.hidden) == ('pair = [1, "\\u0007"]', 1)
+    assert (made.lines[-2].text, made.view.hidden) == ('pair = [1, "\\u0007"]', 1)
 
 
 def test_what_is_too_long_is_not_shown_at_all() -> None:
@@ -355,8 +328,8 @@ def test_what_is_too_long_is_not_shown_at_all() -> None:
     size = 10_241 + len("contentwritec1Write it?file:src/a.py")
     size += len("ask write (handrail.toml:3)")
 
-    assert made == RenderedRequest((title,), (title,), cut=True, hidden=0, mixed=(), size=size)
-    assert made.too_long
+    assert (made.lines, made.details) == ((title,), (title,))
+    assert (made.view.size, made.view.too_long, made.view.hidden) == (size, True, 0)
 
 
 ANYTHING = st.text(st.characters(exclude_categories=()), max_size=40)
@@ -410,12 +383,12 @@ def test_a_request_knows_that_it_counts_whitespace_at_every_width(
 ) -> None:
     pending = asked(args, changes=changes, **fields)
 
-    assert {render_request(pending, width=width).condensed for width in (20, 23, 80)} == {True}
+    assert {render_request(pending, width=width).is_plain for width in (20, 23, 80)} == {False}
 
 
 @pytest.mark.parametrize("text", ["[… 12 spaces …]", "a        b", "a\nb"])
-def test_a_request_that_shows_everything_is_not_condensed(text: str) -> None:
-    assert render_request(asked({"text": text})).condensed is False
+def test_a_request_that_shows_everything_unchanged_is_plain(text: str) -> None:
+    assert render_request(asked({"text": text})).is_plain
 
 
 def test_a_request_without_a_time_limit_does_not_name_one() -> None:

@@ -32,7 +32,6 @@ from cli_screens import Screen  # noqa: E402
 from models.stage import Answer, provider  # noqa: E402
 
 FOLDER = ROOT / "docs" / "cli" / "pictures"
-GROUNDS = ("dark", "light")
 CELL, LINE, FONT, EDGE = 9.6, 20, 16, 16
 """Pixels of a column, a row, a letter and the edge."""
 
@@ -45,34 +44,20 @@ def _theme(ground: str, text: str, *colors: str) -> TerminalTheme:
     return TerminalTheme(rgb(ground), rgb(text), own, own)
 
 
-THEMES = {
-    "dark": _theme(
-        "16181d",
-        "d6dae0",
-        "16181d",
-        "ff6b6b",
-        "4ec9a5",
-        "ffd479",
-        "6cb6ff",
-        "ff9bd2",
-        "6cd6ff",
-        "d6dae0",
-    ),
-    "light": _theme(
-        "ffffff",
-        "1f2328",
-        "1f2328",
-        "9f1239",
-        "0b6b4f",
-        "7a5c00",
-        "0a58b0",
-        "a3157a",
-        "006b80",
-        "1f2328",
-    ),
-}
+THEME = _theme(
+    "16181d",
+    "d6dae0",
+    "16181d",
+    "ff6b6b",
+    "4ec9a5",
+    "ffd479",
+    "6cb6ff",
+    "ff9bd2",
+    "6cd6ff",
+    "d6dae0",
+)
 """A terminal's own colors: black, red, green, yellow, blue, magenta, cyan, white."""
-FACE = {"HANDRAIL_PLAIN": "", "COLORTERM": "truecolor"}
+FACE = {"HANDRAIL_PLAIN": "", "COLORTERM": "truecolor", "HANDRAIL_THEME": "dark"}
 PROMPT = "Mark the second line of notes.txt."
 MODEL = """
 import anyio
@@ -121,10 +106,6 @@ installer = ScriptedModel(
 )
 
 
-async def short(request):
-    return say("Done.")
-
-
 tools = [todo(), import_orders]
 """
 PARSER = """\
@@ -159,11 +140,6 @@ The loop yields a row only at a newline, so a file without a final one loses its
 2. Add a test with a file without a final newline.
 3. Run `pytest tests/test_parse.py`.
 """
-PROMPTS = (
-    "Why is the last row of an import lost?",
-    "Rename Row.cells to Row.fields everywhere, and in the docs",
-    "Write a changelog for 2.1",
-)
 OVERLOADED = b'{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}'
 RULE = {"rule": "no-force", "file": ".handrail/rules.toml", "line": 12}
 MODE = {"rule": "mode ask", "file": "", "line": 0}
@@ -245,12 +221,6 @@ def running(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
     screen.shows("62%")
 
 
-def error(_handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
-    """An error, and what to do."""
-    screen.runs("run", "--model", "openai:gpt-5", "Fix the tests.", env=env)
-    screen.ends()
-
-
 def runs_show(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
     """The timeline of a run."""
     saved = journal_run(handrail, "20261115-112233-ab12cd")
@@ -296,18 +266,6 @@ def install(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
     screen.shows("▸ n no")
 
 
-def resume(handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
-    """A list of conversations to choose from."""
-    _project(handrail)
-    subprocess.run(["git", "init", "-q", "-b", "last-row", str(handrail.workspace)], check=True)  # noqa: S603, S607
-    for prompt in PROMPTS:
-        ran = handrail("run", "--model", "model.py:short", prompt)
-        assert ran.exit == 0, ran.err
-    screen.runs("chat", "--model", "model.py:model", env=env)
-    screen.types("/resume", after="Describe a change")
-    screen.shows(PROMPTS[0][:20])
-
-
 def doctor(_handrail: Handrail, screen: Screen, env: dict[str, str]) -> None:
     """What is missing, and what to do."""
     screen.runs("doctor", env=env)
@@ -322,26 +280,22 @@ class Picture(NamedTuple):
 
 
 PICTURES = {
-    "question-80": Picture(question, 80),
-    "question-120": Picture(question, 120),
+    "question": Picture(question, 80),
     "running": Picture(running, 80),
-    "error": Picture(error, 80),
     "runs-show": Picture(runs_show, 100),
     "doctor": Picture(doctor, 100),
-    **{
-        f"{show.__name__}-{width}": Picture(show, width)
-        for show in (wait, plan, install, resume)
-        for width in (80, 120)
-    },
+    "wait": Picture(wait, 80),
+    "plan": Picture(plan, 80),
+    "install": Picture(install, 80),
 }
 
 
-def draw(lines: Sequence[str], width: int, theme: TerminalTheme) -> str:
+def draw(lines: Sequence[str], width: int) -> str:
     """A screen as SVG: each word has its place, so that no renderer can move it."""
     size = round(width * CELL + 2 * EDGE), len(lines) * LINE + 2 * EDGE
     shown = AnsiDecoder().decode("\n".join(lines))  # a row goes on in the style of the one above
-    rows = [part for y, line in enumerate(shown) for part in _row(line, y * LINE + EDGE, theme)]
-    ground, text = theme.background_color.hex, theme.foreground_color.hex
+    rows = [part for y, line in enumerate(shown) for part in _row(line, y * LINE + EDGE)]
+    ground, text = THEME.background_color.hex, THEME.foreground_color.hex
     head = (
         f'<svg viewBox="0 0 {size[0]} {size[1]}" xmlns="http://www.w3.org/2000/svg">\n'
         f'<rect width="{size[0]}" height="{size[1]}" rx="8" fill="{ground}" />\n'
@@ -351,10 +305,10 @@ def draw(lines: Sequence[str], width: int, theme: TerminalTheme) -> str:
     return "\n".join([head, *rows, "</g>\n</svg>\n"])
 
 
-def _row(row: Text, y: float, theme: TerminalTheme) -> Iterator[str]:
+def _row(row: Text, y: float) -> Iterator[str]:
     spans = [(span.start, span.end, span.style) for span in row.spans]
     for start, end, style in spans:
-        _, back = _colors(style, theme)
+        _, back = _colors(style)
         if back:
             x, wide = EDGE + start * CELL, (end - start) * CELL
             yield f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{LINE}" fill="{back}" />'
@@ -365,12 +319,12 @@ def _row(row: Text, y: float, theme: TerminalTheme) -> Iterator[str]:
         for start, end in itertools.pairwise(edges)
     ]
     for start, end, style in pieces:
-        yield from _words(row.plain[start:end], start, (style, y), theme)
+        yield from _words(row.plain[start:end], start, (style, y))
 
 
-def _words(text: str, at: int, place: tuple[Any, float], theme: TerminalTheme) -> Iterator[str]:
+def _words(text: str, at: int, place: tuple[Any, float]) -> Iterator[str]:
     style, y = place
-    front, _ = _colors(style, theme)
+    front, _ = _colors(style)
     weight = ' font-weight="bold"' if isinstance(style, Style) and style.bold else ""
     fill = f' fill="{front}"' if front else ""
     for word in text.split(" "):
@@ -383,33 +337,33 @@ def _words(text: str, at: int, place: tuple[Any, float], theme: TerminalTheme) -
         at += len(word) + 1
 
 
-def _colors(style: Any, theme: TerminalTheme) -> tuple[str, str]:
+def _colors(style: Any) -> tuple[str, str]:
     """The colors of a text and of its ground; empty if they are the terminal's own."""
     if not isinstance(style, Style):
         return "", ""
     front, back = (
-        color.get_truecolor(theme).hex if color is not None and not color.is_default else ""
+        color.get_truecolor(THEME).hex if color is not None and not color.is_default else ""
         for color in (style.color, style.bgcolor)
     )
     if style.reverse:
-        own = theme.background_color.hex, theme.foreground_color.hex
+        own = THEME.background_color.hex, THEME.foreground_color.hex
         front, back = back or own[0], front or own[1]
     if style.dim and not front:
-        front = "#8d96a0" if theme is THEMES["dark"] else "#5b6470"
+        front = "#8d96a0"
     return front, back
 
 
-def take(name: str, ground: str) -> str:
+def take(name: str) -> str:
     """One picture."""
     show, width = PICTURES[name]
     with _anew() as handrail, Screen(handrail, width=width, height=60) as screen:
-        show(handrail, screen, {**FACE, "HANDRAIL_THEME": ground})
+        show(handrail, screen, FACE)
         lines = [
             line.replace(str(handrail.folder), "/home/ana") for line in screen.lines(colors=True)
         ]
     while lines and not Text.from_ansi(lines[-1]).plain.strip():
         lines.pop()
-    return draw(lines, width, THEMES[ground])
+    return draw(lines, width)
 
 
 @contextmanager
@@ -418,13 +372,11 @@ def _anew() -> Iterator[Handrail]:
         yield made(Path(folder))
 
 
-def main(folder: Path, grounds: Sequence[str] = GROUNDS, names: Sequence[str] = ()) -> None:
+def main(folder: Path, names: Sequence[str] = ()) -> None:
     """Write pictures."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names or PICTURES:
-        for ground in grounds:
-            path = folder / f"{name}-{ground}.svg"
-            path.write_text(take(name, ground), encoding="utf-8")
+        (folder / f"{name}.svg").write_text(take(name), encoding="utf-8")
 
 
 def rasterize(folder: Path, to: Path) -> None:

@@ -19,8 +19,8 @@ PAGE = ROOT / "docs" / "cli" / "reference.md"
 BEGINNING = """\
 # All commands
 
-Every command with its arguments and options; `--help` says more. Every command takes the common
-[shared options](#shared-options), and those that a line beginning with "Also" names. See also
+Every command with its arguments and options; `--help` says more. All take the common
+[shared options](#shared-options), and those named behind "Also". See also
 [output formats and exit codes](output.md).
 
 ```console
@@ -103,20 +103,20 @@ def _sections(helps: dict[tuple[str, ...], list[Part]], shared: list[Option]) ->
     seen: dict[str, str] = {}
     for words, parts in helps.items():
         name = " ".join(["handrail", *words])
-        arguments, about = _split_usage(parts[0], name)
+        usage, about = _split_usage(parts[0], name)
         rest = [text for part in parts[1:] if (text := _own(part, shared))]
         same = seen.setdefault("\n\n".join([about, *rest]), name)
         own = "\n\n".join([about, *rest])
         also = "".join(f"\n{line}\n" for line in [_name_shared(parts, shared)] if line)
-        text = f"```text\n{own}\n```\n{also}" if same == name else f"The same as `{same}`.\n"
-        yield f"\n## {name}{arguments}\n\n{text}"
+        text = f"```text\n{usage}{own}\n```\n{also}" if same == name else f"The same as `{same}`.\n"
+        yield f"\n## {' '.join(words)}\n\n{text}"
 
 
 def _split_usage(part: Part, name: str) -> tuple[str, str]:
-    """Return the arguments of a command, as code, and its first paragraph."""
+    """Return how to call a command with arguments, and its first paragraph."""
     usage, about, *_ = part.rows[0].split("\n\n")
     arguments = usage.replace(" [OPTIONS]", "").removeprefix(f"Usage: {name}").strip()
-    return f" `{arguments}`" if arguments else "", about.strip("\n")
+    return f"{name} {arguments}\n\n" if arguments else "", about.strip("\n")
 
 
 def _name_shared(parts: list[Part], shared: list[Option]) -> str:

@@ -12,13 +12,13 @@ from cli.chat.test_markdown import REPLY
 from cli.commands.test_runs import JOURNAL
 from cli.runs.test_timeline import timeline
 from handrail import DESTROY, Call, Result
-from handrail.approvals._prompt import render_request
 from handrail.approvals._question import render_question
+from handrail.approvals._view import view_request
 from handrail.cli._base.columns import columns
 from handrail.cli._chat.activity import JobList, Plan, RunningCall, call_rows
 from handrail.cli._chat.calls import bar_row, ending_of, output_rows, title_of, title_row
 from handrail.cli._chat.meter import Meter
-from handrail.cli._runs.timeline import one_line
+from handrail.cli._runs.timeline import fit_line
 from handrail.cli._screen.markdown import Markdown
 from handrail.cli._screen.rows import Row, plain, sent_rows
 from handrail.permissions import CommandPart, FileChange, Grade, Pending
@@ -48,8 +48,7 @@ Screen = Callable[[int], Iterable[str]]
 
 def question(pending: Pending) -> Screen:
     def rows(width: int) -> Iterator[str]:
-        request = render_request(pending, width=width)
-        drawn = render_question(pending, request, workspace=None, width=width, undo="/undo")
+        drawn = render_question(view_request(pending), workspace=None, width=width, undo="/undo")
         return (line.text for line in drawn.lines)
 
     return rows
@@ -110,7 +109,7 @@ SCREENS = MappingProxyType(
         "a run": lambda width: timeline(JOURNAL, width),
         "a run in ASCII": lambda width: timeline(JOURNAL, width, ascii_only=True),
         "a run in full": lambda width: timeline(JOURNAL, width, full=True),
-        "a list of runs": lambda width: [one_line(PROSE, width // 2)],
+        "a list of runs": lambda width: [fit_line(PROSE, width // 2)],
         "a list of tools": lambda width: columns([("bash", "destroy", PROSE)], width=width),
     }
 )

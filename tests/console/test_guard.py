@@ -336,7 +336,7 @@ def test_a_fault_has_an_id_and_no_traceback(
     console = Console(BEHIND_A_PROXY, Store(str(file)))
     person = visit(file, console=console)
     form = {**person.form(REQUEST), "answer": "approve"}
-    monkeypatch.setattr("handrail.console._inbox.view_request", None)
+    monkeypatch.setattr("handrail.console._inbox.make_page", None)
     found, answered = person.get(REQUEST), person.post(REQUEST, form)
 
     assert (found.status_code, answered.status_code) == (500, 500)

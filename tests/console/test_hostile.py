@@ -267,12 +267,12 @@ def test_an_export_has_every_page_and_fails_as_a_whole(
 
 
 def test_the_view_of_a_request_has_no_field_that_a_page_forgets() -> None:
-    from handrail.console._request import RequestView
+    from handrail.console._request import RequestPage
 
     templates = "".join(
         path.read_text(encoding="utf-8") for path in (PACKAGE / "templates").iterdir()
     )
-    unused = [one.name for one in fields(RequestView) if f"request.{one.name}" not in templates]
+    unused = [one.name for one in fields(RequestPage) if f"request.{one.name}" not in templates]
 
     assert unused == []
 

@@ -19,7 +19,7 @@ from handrail import (
     Toolset,
     tool,
 )
-from handrail.approvals import defer, render_request, summarize_request
+from handrail.approvals import defer, render_request, view_request
 from handrail.messages import Reply
 from handrail.permissions import Pending
 
@@ -89,7 +89,7 @@ async def test_a_page_and_a_terminal_ask_a_person_to_sign_in() -> None:
     async with Executor(Toolset(mail), approvals=defer) as executor:
         pending = only([await executor.run(Call("mail", {}, "c1"))])
 
-    assert summarize_request(pending).title == "Sign in for mail?"
+    assert view_request(pending).title == "Sign in for mail?"
     assert "question: Sign in. https://mail.example" in [
         line.text for line in render_request(pending).details
     ]

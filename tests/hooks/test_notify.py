@@ -105,3 +105,8 @@ async def test_a_webhook_that_fails_changes_nothing(
 def test_a_webhook_is_of_https_or_of_this_machine(url: str) -> None:
     with pytest.raises(ValueError, match="needs https"):
         notify(url, link=link)
+
+
+@pytest.mark.parametrize("url", ["http://localhost/", "http://127.0.0.2:1/", "http://[::1]/"])
+def test_a_webhook_on_this_machine_needs_no_https(url: str) -> None:
+    assert notify(url, link=link).after is not None

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from handrail import Allow, Call, Deny, Executor, Registry, Result
 from handrail.approvals import defer
 from handrail.mcp import Effects, HttpServer, McpSource, Offer
-from handrail.mcp._questions.forms import refuse_address, refuse_form
+from handrail.mcp._questions.questions import refuse_address, refuse_form
 from handrail.messages import ToolResults
 from handrail.permissions import Answer, Approvals, Edit, Pending
 from mcp_client.asking_server import FORM, URL
@@ -271,6 +271,7 @@ def test_no_address_is_shown_that_is_not_plain_and_encrypted(text: str) -> None:
     [
         (URL, ""),
         ("http://127.0.0.1:80/x", ""),
+        ("http://127.0.0.2/x", ""),
         ("http://example.org", "its address is not encrypted"),
         ("https://a@b.example", "its address is not valid"),
         ("https://[", "its address is not valid"),

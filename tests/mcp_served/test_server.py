@@ -14,10 +14,13 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import ElicitResult, ToolListChangedNotification
 from typing_extensions import TypedDict
 
+from approvals.faces import PARTS, TEXTS, check_face
 from handrail import (
     READ,
     Allow,
@@ -36,6 +39,7 @@ from handrail import (
 )
 from handrail.approvals import FileLedger, callback
 from handrail.mcp._server import changes
+from handrail.mcp._server.asking import ask
 from handrail.mcp.server import make_server, serve_stdio
 from handrail.permissions import Pending
 from handrail.runs import open_runs
@@ -67,6 +71,35 @@ class Page(TypedDict):
 
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", MODERN])
+
+
+@ERAS
+async def test_a_call_is_shown_in_full_or_denied(mode: str) -> None:
+    notes, seen = Notes(), list[str]()
+    long = "\n".join(map(str, range(100)))
+    given = answering("accept", seen=seen)
+    async with executor(notes) as made:
+        async with Client(make_server(made), mode=mode, elicitation_callback=given) as client:
+            await client.call_tool("add_note", {"text": long})
+            denied = await client.call_tool("add_note", {"text": "x" * 10_241})
+
+    [question] = seen
+    assert [one for one in long.split("\n") if f"\n│ {one}\n" not in f"{question}\n"] == []
+    assert notes.said == [long]
+    assert text_of(denied) == (
+        "Not run: this call is too long to show to the user for approval. "
+        "Split it into smaller calls."
+    )
+
+
+def message(pending: Pending) -> str:
+    [request] = (ask(pending).input_requests or {}).values()
+    return str(request.params.message)  # type: ignore[union-attr]
+
+
+@given(st.sampled_from([*PARTS]), TEXTS, TEXTS)
+def test_two_questions_never_look_alike(part: str, one: str, other: str) -> None:
+    check_face(message, part, one, other)
 
 
 @ERAS

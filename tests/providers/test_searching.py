@@ -123,50 +123,6 @@ def test_controls_sorting_and_a_lone_deferred_tool_are_caught() -> None:
         assert refuse_tools(api, {**first, "tools": [lone]}) != ""
 
 
-READ_BACK: dict[str, Callable[[Result], Result]] = {
-    "anthropic": lambda result: result._replace(text="") if result.found else result,
-    "gemini": lambda result: result._replace(found=()),
-    "openai_chat": lambda result: result._replace(found=()),
-    "openai_responses": lambda result: (
-        result._replace(text="") if result.found and result.call_id == "s1" else result
-    ),
-}
-"""What each API keeps of a result. The third search finds a tool again."""
-
-
-def found_first(messages: Iterable[Message]) -> list[Message]:
-    """A conversation in which each tool is found once."""
-    seen: set[str] = set()
-    once: list[Message] = []
-    for message in messages:
-        if isinstance(message, ToolResults):
-            results: list[Result] = []
-            for result in message.results:
-                new = tuple(name for name in result.found if name not in seen)
-                seen |= {*new}
-                results.append(result._replace(found=new))
-            message = ToolResults(tuple(results))  # noqa: PLW2901  the same with fewer names
-        once.append(message)
-    return once
-
-
-@apis
-def test_a_stored_conversation_is_read_back(api: str) -> None:
-    lost: list[str] = []
-    request = conversation(api)[-1]
-    read = APIS[api].decode_messages(messages_of(api, request), names=NAMES, on_loss=lost.append)
-    results = [
-        tuple(map(READ_BACK[api], message.results)) if isinstance(message, ToolResults) else message
-        for message in (HISTORY if api == "anthropic" else found_first(HISTORY))
-    ]
-
-    assert lost == []
-    assert [one.results if isinstance(one, ToolResults) else calls(one) for one in read] == [
-        one if isinstance(one, tuple) and not isinstance(one, Prompt | Reply) else calls(one)
-        for one in results
-    ]
-
-
 def calls(message: Any) -> Any:
     """A message without fields that one API alone has."""
     if not isinstance(message, Reply):
@@ -249,7 +205,6 @@ def test_a_search_that_failed_or_was_cut_off_is_a_search() -> None:
     output = {"execution": "client", "call_id": "s1", "status": "completed"}
     for history, args in ((cut, {}), (answered(failed), {"queries": ["a"]})):
         request = encode_request("openai_responses", history)
-        [read] = openai_responses.decode_messages(request["input"])[2:]
 
         assert request["input"][1:] == [
             {"type": "tool_search_call", **output, "arguments": args},
@@ -264,10 +219,6 @@ def test_a_search_that_failed_or_was_cut_off_is_a_search() -> None:
                 ],
             },
         ]
-        assert isinstance(read, ToolResults)
-        assert [(one.text, one.failure is not None) for one in read.results] == [
-            ("Too slow.", True)
-        ]
 
 
 def test_a_failure_finds_nothing() -> None:
@@ -280,12 +231,13 @@ def test_a_failure_finds_nothing() -> None:
 def test_images_of_a_search_are_kept_and_an_empty_one_has_no_message() -> None:
     shown = Result("s1", "", (Image(b"1", "image/png"),))
     request = encode_request("openai_responses", answered(shown, Result("s2", "")))
-    *_, results = openai_responses.decode_messages(request["input"])
+    *outputs, message = request["input"][3:]
 
-    assert [item["type"] for item in request["input"][3:]] == ["tool_search_output"] * 2 + [
-        "message"
+    assert [item["type"] for item in outputs] == ["tool_search_output"] * 2
+    assert message["content"] == [
+        {"type": "input_text", "text": "[Result of the tool search s1:]"},
+        {"type": "input_image", "image_url": "data:image/png;base64,MQ==", "detail": "auto"},
     ]
-    assert results == ToolResults((shown, Result("s2", "")))
 
 
 def test_any_tool_can_find_others() -> None:
@@ -322,6 +274,7 @@ def test_a_namespace_that_no_output_defines_is_not_sent(name: str) -> None:
         "id": "tso_1",
         "tools": [{"type": "function", "name": name}],
     }
+    inside = {**ran, "tools": [{"type": "namespace", "name": "sky", "tools": ran["tools"]}]}
     other = {**call, "namespace": "crm"}
 
     def send(*output: Body) -> Body:
@@ -331,7 +284,7 @@ def test_a_namespace_that_no_output_defines_is_not_sent(name: str) -> None:
         return sent
 
     assert send(named) == call
-    assert send(ran, named) == named
+    assert send(ran, named) == send(inside, named) == named
     assert send(other) == other
 
 
@@ -358,21 +311,6 @@ def test_a_tool_that_is_found_again_is_shown_again() -> None:
     ]
     assert texts[1:] == ["weather(city) [loaded]\nmail", "weather(city) [loaded]"]
     assert refuse_tools("openai_responses", body) == ""
-
-
-def test_a_reference_in_a_stored_result_counts_only_after_a_search() -> None:
-    """If the names say which tool searches."""
-    lost: list[str] = []
-    history = answered(Result("c1", "", found=("weather",)), calls=[Call("read_note", "{}", "c1")])
-    stored = encode_request("anthropic", history)["messages"]
-    known = {**NAMES, "<tool_search_call>": "search_tools"}
-    found = [
-        find_loaded_tools(anthropic.decode_messages(stored, names=names, on_loss=lost.append))
-        for names in (NAMES, known, {**known, "<tool_search_call>": "read_note"})
-    ]
-
-    assert found == [("weather",), (), ("weather",)]
-    assert lost == ["messages[2]: what 'c1' found is omitted: its tool does not search"]
 
 
 def test_a_tool_that_cannot_be_sent_is_neither_loaded_nor_referred_to() -> None:
@@ -540,13 +478,9 @@ def test_the_names_of_a_set_say_which_tool_searches() -> None:
     taken = Tool.remote(make_spec("search_tools", Exposure.DIRECT), send)
     hidden = Tool.remote(make_spec("secret", Exposure.DEFERRED), send)
     names = Executor(Toolset(taken, hidden)).tools.api_names
-    output = {"type": "tool_search_output", "execution": "client", "call_id": "call_1"}
-    stored = [SEARCH_CALL, {**output, "tools": [{"type": "function", "name": "secret"}]}]
-    lost: list[str] = []
-    reply, results = openai_responses.decode_messages(stored, names=names, on_loss=lost.append)
+    reply = openai_responses.decode({"output": [SEARCH_CALL]}, names=names)
 
     assert calls(reply) == ([], [("search_tools_", {"queries": ["a"]}, "call_1")])
-    assert (results, lost) == (ToolResults((Result("call_1", "", found=("secret",)),)), [])
     assert "<tool_search_call>" not in Toolset(taken, hidden).api_names
 
 
@@ -562,25 +496,6 @@ def test_a_search_that_the_provider_ran_is_sent_back_unchanged() -> None:
     assert (pieces, stream.end().calls, reply.calls) == ([], (), ())
     sent = openai_responses.encode_messages([reply], tools=TOOLS)["input"]
     assert sent == ran
-    assert openai_responses.decode_messages(sent) == (reply,)
-
-
-def test_the_tools_of_a_namespace_are_found_too() -> None:
-    inner = [{"type": "function", "name": "weather"}, {"type": "custom", "name": "draw"}]
-    stored = [
-        SEARCH_CALL,
-        {
-            "type": "tool_search_output",
-            "execution": "client",
-            "call_id": "call_1",
-            "tools": [{"type": "namespace", "name": "sky", "tools": inner}],
-        },
-        {"type": "message", "role": "user", "content": "[Result of the tool search other:]"},
-    ]
-    _, results, prompt = openai_responses.decode_messages(stored)
-
-    assert results == ToolResults((Result("call_1", "", found=("weather",)),))
-    assert prompt == Prompt.of("[Result of the tool search other:]")
 
 
 POOL = ("b", "a", "fs.read", "größe", "search_tools", "finder", "z")

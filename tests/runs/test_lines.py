@@ -9,7 +9,8 @@ import pytest
 from handrail import Call, Executor, Toolset
 from handrail.events import Lost, Requested
 from handrail.messages import Reply
-from handrail.runs.lines import event_lines, reply_line
+from handrail.permissions import FileChange
+from handrail.runs.lines import event_lines, make_diff, reply_line
 
 EXECUTOR = Executor(Toolset())
 
@@ -66,3 +67,18 @@ def test_a_reply_has_its_turn_and_its_seconds() -> None:
         "calls": ["c"],
         "text": "",
     }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("a\n", "b\n", ["@@ -1 +1 @@", "-a", "+b"]),
+        ("a\r\n", "a\n", ["@@ -1 +1 @@", "-a\r", "+a"]),
+        ("a\u2028b\n", "a\nb\n", ["@@ -1 +1,2 @@", "-a\u2028b", "+a", "+b"]),
+        ("a\n", "a", ["@@ -1,2 +1 @@", " a", "-"]),
+    ],
+)
+def test_a_diff_has_every_changed_character(before: str, after: str, lines: list[str]) -> None:
+    made = make_diff((FileChange("f", before, after),))
+
+    assert made.split("\n") == ["--- a/f", "+++ b/f", *lines, ""]

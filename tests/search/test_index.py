@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handrail import Spec
-from handrail._search import ranking, titles
+from handrail._search import ranking
 from handrail._search.index import Hits, ToolIndex
 
 
@@ -301,12 +301,12 @@ def test_a_name_that_the_query_contains_comes_before_one_with_other_words(
     index = ToolIndex.of([short, long, *MAIL])
 
     assert names(index, "score of a player in a game") == ("game_score", "player_game_score_fetch")
-    monkeypatch.setattr(titles, "WHOLE_NAME", 0.0)
+    monkeypatch.setattr(ranking, "WHOLE_NAME", 0.0)
     assert names(index, "score of a player in a game") == ("player_game_score_fetch", "game_score")
 
 
 def test_titles_that_were_dropped_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(titles, "MAX_TITLES", 1)
+    monkeypatch.setattr(ranking, "MAX_TITLES", 1)
 
     assert names(ToolIndex.of(PULLS), "list pull requests", limit=1) == ("pulls_list",)
 

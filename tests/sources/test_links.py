@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from handrail._sources.links import find_links
+from handrail._sources.wanted import find_links
 
 PLAIN = re.compile(
     r"(?:https?://)?[\w.+-]*@?(?:[\w-]+\.)+[a-z]{2,}(?:/[^\s'\"<>)\]]*)?|\b[A-Z]{2}\d{10,32}\b",

@@ -78,10 +78,9 @@ def test_an_edit_that_overlooks_blanks_is_shown_as_it_is_made(tmp_path: Path) ->
         "old_string:     return w + h",
         "new_string:     return w * h",
         "change to area.py:",
-        "│ @@ -1,2 +1,2 @@",
-        "│  def area(w, h):",
-        "│ -→return w + h",
-        "│ +→return w * h",
+        " 1   def area(w, h):",
+        " 2 - →return w + h",
+        " 2 + →return w * h",
     ]
     assert result.text == (
         "Edited 'area.py', line 2. old_string differed in indentation; the file's was kept."

@@ -23,7 +23,7 @@ from handrail import (
     tool,
     writes_file,
 )
-from handrail.approvals import callback, render_request
+from handrail.approvals import callback, render_request, view_request
 from handrail.permissions import Pending
 from handrail.policy import Rulebook, builtin_rules
 from vectors.stage import bash, line, ran, rules, save, tried
@@ -154,7 +154,7 @@ def _prompt_works(vector: dict[str, Any], make: Make) -> bool:
 
     def person(pending: Pending) -> bool:
         shown.append("\n".join(row.text for row in render_request(pending).lines))
-        return not render_request(pending).hidden
+        return not view_request(pending).hidden
 
     call = Call("save", {"path": text}, "1")
     outcome = tried(make((), mode="ask"), call, Toolset(save), approvals=callback(person))

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
-from handrail._catalogue.answers import MAX_HITS, answer, read_search
+from handrail._catalogue.answers import MAX_HITS, answer, describe_spaces, read_search
 from handrail._catalogue.catalogue import Catalogue
-from handrail._catalogue.search_tool import (
-    CALL_TOOL,
-    DEFAULT_LIMIT,
-    OWN,
-    SEARCH_TOOLS,
-    describe_search_tool,
-    make_call_tool,
-    make_search_tool,
-)
 from handrail._collection.toolset import Toolset
-from handrail._definition.tool import AnyTool
+from handrail._definition.decorator import tool
+from handrail._definition.tool import AnyTool, Tool
 from handrail._permissions.checked_call import Policy
 from handrail._permissions.decide import version
-from handrail._values.effect import Exposure
+from handrail._search.namespaces import Namespace
+from handrail._values.call import Call
+from handrail._values.effect import READ, Exposure
 from handrail._values.result import Result
+from handrail._values.spec import Spec
+
+_SEARCH_TOOLS = "search_tools"
+_CALL_TOOL = "call_tool"
+_OWN = "handrail"
+"""Both tools' origin."""
+_MAX_SPACES_CHARS = 2_600
+"""Characters for the namespaces in the description: less than 1,000 tokens of names."""
+_DEFAULT_LIMIT = 5
 
 
 class Searched(NamedTuple):
@@ -57,11 +60,11 @@ class Finder:
         """Whether searches show whole definitions, because found tools are not sent."""
         self._theirs = next((one for one in sets.offered if _searches(one)), None)
         """The application's search tool, which the model gets."""
-        name = sets.offered.free_name(SEARCH_TOOLS)
+        name = sets.offered.free_name(_SEARCH_TOOLS)
         search = partial(self._search, sets.offered, frozenset[str]())
-        call_name = sets.offered.free_name(CALL_TOOL)
-        self._plain = make_search_tool(name, search, call_name if by_call else "")
-        self._call_tool = make_call_tool(call_name, name)
+        call_name = sets.offered.free_name(_CALL_TOOL)
+        self._plain = _search_tool(name, search, call_name if by_call else "")
+        self._call_tool = _make_call_tool(call_name, name)
         self.sent = Sent(sets.offered, self._make_own(self._plain))
         """What the view sends, as far as it is known."""
         self._described: Catalogue | None = None
@@ -96,7 +99,7 @@ class Finder:
                 return
             own: tuple[AnyTool, ...] = ()
             if catalogue.tools and self._theirs is None:
-                own = self._make_own(describe_search_tool(self._plain, catalogue.spaces))
+                own = self._make_own(_describe_search_tool(self._plain, catalogue.spaces))
             self.sent = Sent(catalogue.visible, own)
             self._described = catalogue
 
@@ -105,7 +108,7 @@ class Finder:
 
         Your application's own search tool stays unchanged.
         """
-        if tool.origin != OWN:
+        if tool.origin != _OWN:
             return tool
         searched = self._sets.offered if tools is None else tools
         return replace(tool, fn=partial(self._search, searched, frozenset(loaded)))
@@ -117,7 +120,7 @@ class Finder:
         *,
         queries: Sequence[str] = (),
         names: Sequence[str] = (),
-        limit: int = DEFAULT_LIMIT,
+        limit: int = _DEFAULT_LIMIT,
     ) -> Result:
         """Answer a search. This runs in a worker thread."""
         catalogue = self._catalogue(tools)
@@ -155,3 +158,79 @@ class Finder:
 
 def _searches(tool: AnyTool) -> bool:
     return tool.spec.exposure is Exposure.SEARCH
+
+
+def _search_tool(name: str, search: Callable[..., Result], call_name: str = "") -> AnyTool:
+    """Return the search tool, without its namespaces.
+
+    Found tools are called by name, or with the tool ``call_name``.
+    """
+    how = _BY_CALL.format(call_name) if call_name else _BY_NAME
+    made = _make_search_tool(_FIND.format(how=how))
+    return replace(made, spec=replace(made.spec, name=name), fn=search, origin=_OWN)
+
+
+def _describe_search_tool(made: AnyTool, spaces: Sequence[Namespace]) -> AnyTool:
+    """Return the search tool with its namespaces in its description."""
+    listed = describe_spaces(spaces, _MAX_SPACES_CHARS)
+    text = f"{made.spec.description}\n\nNamespaces, and how many tools each has: {listed}."
+    return replace(made, spec=replace(made.spec, description=text))
+
+
+@cache
+def _make_search_tool(description: str) -> AnyTool:
+    def search_tools(
+        queries: tuple[str, ...] = (), names: tuple[str, ...] = (), limit: int = _DEFAULT_LIMIT
+    ) -> Any:
+        """Find tools.
+
+        Args:
+            queries: What you need, a few words for each need. Omit all arguments to list the
+                namespaces; pass the name of one to list its tools.
+            names: Exact names of tools, to load them without a search.
+            limit: How many tools to return for all queries together.
+        """
+
+    return tool(
+        name=_SEARCH_TOOLS,
+        description=description,
+        effect=READ,
+        touches=lambda **_: (),
+        exposure=Exposure.SEARCH,
+        synonyms={"query": "queries", "name": "names"},
+    )(search_tools)
+
+
+def _make_call_tool(name: str, search_name: str) -> AnyTool:
+    """Return a tool for calling others by name. The inner call is extracted before the check."""
+    text = _CALL.format(search_name)
+    spec = Spec(name=name, description=text, input_schema=_CALL_SCHEMA, framed=True)
+    return Tool.proxy(spec, _make_call, origin=_OWN)
+
+
+def _make_call(args: Mapping[str, Any]) -> Call:
+    return Call(args["name"], args.get("arguments") or {})
+
+
+_FIND = (
+    "Find tools by what they do. You see only a few of your tools: search before you conclude that "
+    "something cannot be done. {how}"
+)
+_BY_NAME = (
+    "You can call a tool by its name once a search has returned it. In the results, `()` means "
+    "that a tool takes no arguments, and `...` that it takes more."
+)
+_BY_CALL = "Call a tool that a search has returned with {}."
+_CALL = "Call a tool that {} has returned."
+_CALL_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "The name of the tool."},
+        "arguments": {
+            "type": "object",
+            "description": "The arguments of the tool, by its definition.",
+        },
+    },
+    "required": ["name", "arguments"],
+    "additionalProperties": False,
+}

@@ -20,7 +20,7 @@ Tools: TypeAlias = Toolset | AnyTool | Callable[..., Any]
 """A tool set, a tool, or a function to turn into one."""
 Watcher: TypeAlias = "Callable[[ToolsChanged], object]"
 
-_MAX_LARGE_PARTS = 7
+_MAX_LARGE_PARTS = 7  # joining all would copy each tool at each change: decision 008
 """Sources a snapshot searches one by one. The rest are merged, to keep lookups few."""
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
-from handrail._definition.unknown_fields import UnknownFields
+from handrail._schema.json_schema import may_hold, property_names
 from handrail._schema.problems import Problem, Problems
 from handrail._support import is_list, is_object
+from handrail._values.names import closest
 from handrail._values.spec import Schema
 from handrail._values.strict_json import JsonPath, clip, format_path, format_value, has, replace_at
 
@@ -53,6 +54,12 @@ _KEY = "[key]"
 """The step pydantic adds to the path of a problem with a key."""
 _MISSING = frozenset(("missing", "missing_argument", "missing_keyword_only_argument"))
 _UNKNOWN = frozenset(("extra_forbidden", "unexpected_keyword_argument"))
+_MAX_COMPARED_FIELDS = 100
+"""Fields an unknown one is compared with."""
+_MAX_COMPARED_CHARS = 64
+"""Limit on names compared with others."""
+_MAX_LISTED_CHARS = 200
+"""Limit on a field list."""
 
 
 class LocatedProblem(NamedTuple):
@@ -130,7 +137,7 @@ def format_lines(
     problems: dict[JsonPath, list[Problem]] = {}
     for located in _likely_problems([locate(problem, value) for problem in left.found]):
         problems.setdefault(located.path, []).append(located.problem)
-    unknown = UnknownFields(
+    unknown = _UnknownFields(
         [path for path, here in problems.items() if _is_any(here, _UNKNOWN)],
         [path for path, here in problems.items() if _is_any(here, _MISSING)],
         schema,
@@ -211,7 +218,7 @@ def _is_any(problems: list[Problem], kinds: frozenset[str]) -> bool:
     return any(problem.kind in kinds for problem in problems)
 
 
-def _describe_problem(problem: Problem, path: JsonPath, unknown: UnknownFields) -> str:
+def _describe_problem(problem: Problem, path: JsonPath, unknown: _UnknownFields) -> str:
     kind = problem.kind
     if problem.path[-1:] == (_KEY,):
         return "this key is not allowed"
@@ -256,3 +263,67 @@ def _describe_value(given: Any) -> str:
     if is_object(given):
         return f"an object with {clip(', '.join(given)) or 'no fields'}"
     return f"the string {format_value(given)}" if isinstance(given, str) else format_value(given)
+
+
+class _UnknownFields:
+    """Unknown fields in some arguments, with a suggestion for each."""
+
+    def __init__(
+        self,
+        unknown: Iterable[JsonPath],
+        missing: Iterable[JsonPath],
+        schema: Schema,
+        value_at: Callable[[JsonPath], Any],
+    ) -> None:
+        self._unknown = _by_object(unknown)
+        self._missing = _by_object(missing)
+        self._schema = schema
+        self._value_at = value_at
+        self._listed: set[JsonPath] = set()
+        """The objects whose fields a line has listed already."""
+
+    def describe(self, path: JsonPath) -> str:
+        """Return the line for one field."""
+        owner = path[:-1]
+        fields = property_names(self._schema, owner)
+        meant = self._find_close(path, fields)
+        if meant is None:
+            meant = self._find_missing(path)
+        if meant:
+            return f"unknown field; did you mean {meant}?"
+        if owner in self._listed:
+            return "unknown field"
+        self._listed.add(owner)
+        if fields:
+            return f"unknown field; known fields: {clip(', '.join(fields), _MAX_LISTED_CHARS)}"
+        return "unknown field" if owner else "unknown field; the tool takes no arguments"
+
+    def _find_close(self, path: JsonPath, fields: Sequence[str]) -> str | None:
+        """Return a field with a close name; empty if it was given, None if there is none."""
+        name, given = _name(path), self._value_at(path[:-1])
+        short = [field for field in fields if len(field) <= _MAX_COMPARED_CHARS]
+        if len(name) > _MAX_COMPARED_CHARS:
+            return None
+        near = closest(name, short[:_MAX_COMPARED_FIELDS])
+        return next((field for field in near if field not in given), "") if near else None
+
+    def _find_missing(self, path: JsonPath) -> str:
+        """Return the only missing field, if this is the only unknown one, and has its type."""
+        owner = path[:-1]
+        missing = self._missing.get(owner, [])
+        if len(missing) != 1 or len(self._unknown[owner]) != 1:
+            return ""
+        fits = may_hold(self._schema, (*owner, missing[0]), self._value_at(path))
+        return clip(missing[0]) if fits else ""
+
+
+def _by_object(paths: Iterable[JsonPath]) -> dict[JsonPath, list[str]]:
+    """Return field names, by their object."""
+    names: dict[JsonPath, list[str]] = {}
+    for path in dict.fromkeys(paths):
+        names.setdefault(path[:-1], []).append(_name(path))
+    return names
+
+
+def _name(path: JsonPath) -> str:
+    return str(path[-1]) if path else ""

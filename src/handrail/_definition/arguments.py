@@ -8,13 +8,13 @@ fence or one comma is read as it was meant, with a note.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from handrail._definition import argument_errors
 from handrail._definition.repairs import repair
 from handrail._definition.synonyms import Reread, Synonyms, read_synonyms
-from handrail._definition.text_repairs import NULL, repair_text
 from handrail._schema.cost import Excess
 from handrail._schema.json_reader import NotJson, check, count_values, read
 from handrail._schema.json_schema import lists_property
@@ -35,6 +35,12 @@ MIN_TRIED_CHARS = 1_000
 MIN_TRIES = 1
 _new: Callable[..., Any] = vars(tuple)["__new__"]
 """The fastest way to create a tuple; every call creates one here."""
+_MAX_CHARS = 100_000
+"""Limit on text to repair: it is parsed again for each slip."""
+_FENCED = "the arguments: the code fence around them was removed"
+_COMMA = "the arguments: a comma before the end of a list or an object was removed"
+_NULL = "the arguments: null was read as no arguments"
+_FENCE = "```"
 
 
 class Arguments:
@@ -65,12 +71,13 @@ class Arguments:
             except ValidationError as error:
                 return self._second_look(text, value, checker, error)
             pairs = checker.pairs
+            # pydantic keeps the last of two equal keys, and parsing twice costs more: decision 004
             if pairs is None or "\\u0000" in text or text.count(":") != pairs(values):
                 value = read(text) if value is None else value
             if checker.passes_on:
                 values = value
         except NotJson as why:
-            repaired = repair_text(args) if isinstance(args, str) else None
+            repaired = _repair_text(args) if isinstance(args, str) else None
             if repaired is None:
                 return _refusal(f"- {why}.")
             return _note(self.parse(repaired.text), repaired.notes)
@@ -119,7 +126,7 @@ class Arguments:
     def _reread(self, value: Any) -> Reread | None:
         """Return the likely arguments, with a note on each difference."""
         if value is None:
-            return Reread({}, (NULL,))
+            return Reread({}, (_NULL,))
         if not self._synonyms:
             return None
         return read_synonyms(value, self._synonyms, self._schema.get("properties", {}))
@@ -197,3 +204,50 @@ def _refusal(lines: str) -> Failure:
         FailureKind.BAD_ARGS,
         f"Not run: invalid arguments.\n{lines}\nFix these and call again.",
     )
+
+
+class _RepairedText(NamedTuple):
+    """JSON text, and a note on each slip it had."""
+
+    text: str
+    notes: tuple[str, ...]
+
+
+def _repair_text(text: str) -> _RepairedText | None:
+    """Return the intended JSON text; None if there is no single reading."""
+    if len(text) > _MAX_CHARS:
+        return None
+    notes: list[str] = []
+    for change, note in ((_open_fence, _FENCED), (_drop_comma, _COMMA)):
+        changed = change(text)
+        if changed is not None:
+            text = changed
+            notes.append(note)
+    try:
+        read(text)
+    except NotJson:
+        return None
+    return _RepairedText(text, tuple(notes)) if notes else None
+
+
+def _open_fence(text: str) -> str | None:
+    """Return the content of a code fence around the whole text."""
+    whole = text.strip()
+    language, newline, rest = whole.removeprefix(_FENCE).partition("\n")
+    is_fenced = whole.startswith(_FENCE) and newline and language.strip().lower() in {"", "json"}
+    inside = rest.removesuffix(_FENCE)
+    return inside.strip() if is_fenced and inside != rest and _FENCE not in inside else None
+
+
+def _drop_comma(text: str) -> str | None:
+    """Return the text without the comma at which it stops being JSON, if a value ends there."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        before = text[: error.pos + (text[error.pos : error.pos + 1] == ",")].rstrip()
+        after = text[len(before) :].lstrip()
+        is_extra = before.endswith(",") and before[:-1].rstrip()[-1:] not in {"", "{", "[", ","}
+        return before[:-1] + after if is_extra and after[:1] in {"}", "]"} else None
+    except (ValueError, RecursionError):
+        pass
+    return None

@@ -37,7 +37,7 @@ def read_synonyms(value: Any, synonyms: Synonyms, parameters: Collection[str]) -
             continue
         fields = {target: meant[name]} if isinstance(target, str) else target(dict(meant))
         others = meant.keys() - {name}
-        if fields is None or not others.isdisjoint(fields):
+        if fields is None or not others.isdisjoint(fields):  # one reading or none: decision 044
             continue
         meant = {key: meant[key] for key in meant if key != name} | dict(fields)
         changed = True

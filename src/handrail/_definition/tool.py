@@ -57,13 +57,13 @@ Send: TypeAlias = Callable[[dict[str, Json], Context], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tool(Generic[P, R]):
+class Tool(Generic[P, R]):  # no subclasses: replace a function: decision 001
     """A spec and the function behind it. Calling a tool calls the function."""
 
     spec: Spec
     fn: Callable[P, R]
     """The function, with its own types."""
-    parse: Callable[[Mapping[str, Any] | str], Args | Failure]
+    parse: Callable[[Mapping[str, Any] | str], Args | Failure]  # a model reads it: decision 006
     """Validates a model's arguments."""
     origin: str
     """Where the tool comes from, for messages to people."""
@@ -83,9 +83,9 @@ class Tool(Generic[P, R]):
     """Whether the function takes a Context."""
     _plain: bool = field(init=False, repr=False)
     _replays: bool = field(default=False, repr=False)
+    """Whether only its inner calls have effects, and it repeats them if it begins again."""
     _asks: bool = field(default=False, repr=False)
     """Whether a person answers its calls: see ``Context.ask``."""
-    """Whether only its inner calls have effects, and it repeats them if it begins again."""
 
     def __post_init__(self) -> None:
         taken = self._signature

@@ -96,7 +96,7 @@ def _read(call: Call, tool: AnyTool, turn: Turn[Any], view: View) -> CheckedCall
     if type(args) is Failure:
         args = _with_signature(args, tool, turn, view)
         return Result(call.id, args.message, failure=args)
-    if tool._target is not None:
+    if tool._target is not None:  # rules must see the name it calls: decision 058
         return _read_target(call, tool, args, turn, view=view)
     if call.args is not args.text:  # the policy decides on the final arguments
         call = Call(call.name, args.text, call.id, call.via)

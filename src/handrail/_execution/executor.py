@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from handrail._collection.registry import Registry
 from handrail._collection.toolset import Toolset
-from handrail._execution.running import RequestedCall
+from handrail._execution.running import make_requested
 from handrail._execution.settings import (
     AN_APPROVER,
     Approvals,
@@ -119,7 +119,7 @@ class Executor:
         if turn is not None:
             return self._own(turn).run(call)
         tasks, pipeline = self._tasks, self._pipeline
-        record = RequestedCall(Turn(tasks), call, self._view)
+        record = make_requested(Turn(tasks), call, self._view)
         return tasks.run_hooked(record) if pipeline.is_hooked else pipeline.run(record)
 
     async def run_all(
@@ -356,7 +356,7 @@ class Executor:
         from handrail._execution.explain import explain
 
         turn = self._own(turn) if turn is not None else self.turn()
-        record = RequestedCall(turn, call, self._view)
+        record = make_requested(turn, call, self._view)
         record.position = turn.next_position
         return explain(record, self._pipeline)
 

@@ -86,7 +86,7 @@ class Ordering:
                 return
         self._calls[key] = running
         checked = running.checked
-        spec, accesses, effect = checked.spec, checked.accesses, checked.spec.effect
+        accesses, effect = checked.accesses, (spec := checked.spec).effect
         if spec.exclusive:
             accesses, effect = ALONE, WRITE
         is_free = not releases and not record.turn.waiting

@@ -134,7 +134,7 @@ class Pipeline:
             await self._prepare(is_due=is_due)
         self.live[record] = None
         try:
-            if self.listeners.feeds:
+            if self.listeners.feeds:  # what no one uses is not made: decision 013
                 self.listeners.emit(record, Requested, record.call)
             running = self.look_up(record)
             if type(running) is not RunningCall:
@@ -165,7 +165,7 @@ class Pipeline:
         self.listeners.emit(record, Requested, record.call)
         answered = record.answered
         if answered is None or isinstance(self.questions.check_answered(record, *answered), Result):
-            self.look_up(record)
+            self.look_up(record)  # its tool says how long a result may be
         if record.running is not None:
             known = await fit_in_thread(record.running, known, self.long_results, self.listeners)
         await self.questions.end(record, known)
@@ -239,9 +239,9 @@ class Pipeline:
                 return fail(record, FailureKind.DENIED, denial_text(decision), decision.detail)
             if isinstance(decision, Ask) and self.questions.approver(record.turn) is None:
                 return self.questions.refuse_unasked(running, decision)
-            releases = 1
+            releases = 1  # by its answer
         if group is not None and running.checked.spec.effect is not READ:
-            group.held.append(running)
+            group.held.append(running)  # nothing takes effect until the whole reply is decided
             releases += 1
         self.ordering.enter(running, releases)
         return None
@@ -255,12 +255,12 @@ class Pipeline:
             if result is None:
                 result = await self._run_tool(running)
         except (NeedsLogin, NeedsAccess, Suspended) as error:
-            result = await self.restarts.begin_again(running, error)
+            result = await self.restarts.begin_again(running, error)  # after a person's answer
         except BaseException:
             result = result_of_stop(record)
             raise
         finally:
-            self.ordering.leave(running)
+            self.ordering.leave(running)  # before the hooks: others need not wait for them
             if record.answered is not None and result is not None:
                 result = add_unrepeated(record, result)
                 await self.questions.end(record, result)
@@ -283,8 +283,8 @@ class Pipeline:
             outcome = await self.questions.ask(running, asked)
             if isinstance(outcome, Result):
                 return outcome
-            later = outcome
-            self.ordering.amend(running)
+            later = outcome  # no answer now: it waits only to learn what it is behind
+            self.ordering.amend(running)  # the answer may be an edit
             self.ordering.release(running)
             self.ordering.launch()
         result = await self.ordering.wait(running)
@@ -324,7 +324,7 @@ class Pipeline:
             record.answered = None  # the answer was not used
             return refusal
         used = ALLOW if answer is None else valid_answer(pending, answer)
-        if not isinstance(used, Deny):
+        if not isinstance(used, Deny):  # a denied call waits for nothing
             free = await self.questions.may_continue(record, pending.after)
             behind = record.turn.waiting_before(record.position, pending.accesses)
             asked = answer is None and pending.kind != "waiting"

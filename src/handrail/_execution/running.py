@@ -51,17 +51,6 @@ class RequestedCall(Record):
     task: object
     """Its own task, if it has one: asyncio keeps no reference to it."""
 
-    def __init__(self, turn: Turn[Any], call: Call, view: View) -> None:
-        self.turn = turn
-        self.call = self.meant = call
-        self.view = view
-        self.parent = CURRENT.get()
-        self.stopped = False
-        self.result = self.answered = self.entered = self.previous = self.running = None
-        self.stop = self.gate = self.done = self.begin = self.inner_calls = None
-        self.position = self.round = self.attempts = 0
-        self.nth = 1
-
     @property
     def name(self) -> tuple[str, int]:
         """Its id, and its number among the turn's calls with this id."""
@@ -204,6 +193,21 @@ def _list_above(call: _Call, find_next: Callable[[_Call], _Call | None]) -> list
 _new = object.__new__
 
 
+def make_requested(turn: Turn[Any], call: Call, view: View) -> RequestedCall:
+    """Return a requested call, made fast."""
+    record = _new(RequestedCall)
+    record.turn = turn
+    record.call = record.meant = call
+    record.view = view
+    record.parent = CURRENT.get()
+    record.stopped = False
+    record.result = record.answered = record.entered = record.previous = record.running = None
+    record.stop = record.gate = record.done = record.begin = record.inner_calls = None
+    record.position = record.round = record.attempts = 0
+    record.nth = 1
+    return record
+
+
 def make_running(record: RequestedCall, checked: CheckedCall) -> RunningCall:
     """Return a checked call, made fast."""
     running = _new(RunningCall)
@@ -339,6 +343,7 @@ def pending_result(pending: Pending) -> Result:
 def mark_pending(turn: Turn[Any], pending: Pending) -> Result:
     """Leave a call pending, and return its result."""
     turn.mark_pending(pending)
+    # a Result: all that reads outcomes would need a case for another type: decision 015
     return pending_result(pending)
 
 

@@ -13,7 +13,13 @@ import anyio
 from handrail._execution.hooks import may_be_long
 from handrail._execution.invoke import result_of_stop
 from handrail._execution.pipeline import Pipeline
-from handrail._execution.running import Group, RequestedCall, RunningCall, pending_result
+from handrail._execution.running import (
+    Group,
+    RequestedCall,
+    RunningCall,
+    make_requested,
+    pending_result,
+)
 from handrail._execution.view import View
 from handrail._support import close_generator
 from handrail._support.loop import in_context, must_pass, spawn
@@ -79,7 +85,8 @@ class Tasks:
         Raises RuntimeError in the wrong event loop.
         """
         self.pipeline.bind()
-        record = RequestedCall(turn, call, self.view)
+        record = make_requested(turn, call, self.view)
+        # asked here, since a stopped reply may still send calls: decision 090
         record.stopped = turn.is_closed
         return record
 

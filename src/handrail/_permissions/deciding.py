@@ -41,6 +41,7 @@ class Deciding:
         """
         if policy is None or is_quick(policy, checked):
             return decide(policy, checked)
+        # in the event loop, a slow policy would stop all calls: decision 080
         work = _Work(policy, checked, self._stuck)
         try:
             waits = _ignore if record is None else record.may_wait

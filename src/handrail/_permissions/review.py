@@ -39,6 +39,7 @@ def may_review(checked: CheckedCall, ask: Ask) -> bool:
     is_open = ask.review and type(ask) is Ask and not ask.once and ask.approvers == ANYONE
     if not is_open or checked.spec.needs_approval or checked.asks_person:
         return False
+    # a stranger may have chosen the others: decision 157
     return all(one.is_known for one in checked.find_sources(in_workspace=ask.in_workspace))
 
 

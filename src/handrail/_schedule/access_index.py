@@ -76,6 +76,7 @@ class AccessIndex:
                 path.append((node, step))
                 node = node.children[step]
             node.at.change(key, access, -1)
+            # else a node would stay for each file ever touched
             while path and node.is_empty:
                 node, step = path.pop()
                 del node.children[step]

@@ -69,6 +69,7 @@ def register(root: ResourceNode, entry: ScheduleEntry, access: Access) -> Iterat
         node.readers.append(entry)
     else:
         yield from _blockers_below(node, entry)
+        # later calls wait for this one, and so for all it replaces
         node.writer, node.readers, node.below, node.writers_below = entry, [], {}, []
 
 
@@ -100,4 +101,5 @@ def _group_entries(entries: list[ScheduleEntry], own: ScheduleEntry) -> list[Sch
         for other in others:
             other.followers.append(group)
         others = [group]
+    # a call with two accesses at one place meets itself
     return [*others, own] if own in entries else others

@@ -35,7 +35,7 @@ _MAX_STALE_ACCESSES = 10_000
 """Ended calls' accesses allowed in the tree before rebuilding it."""
 
 
-class Schedule:
+class Schedule:  # not in waves, which wait for their slowest call: decision 012
     """The open calls, and each one's blockers."""
 
     def __init__(
@@ -73,6 +73,7 @@ class Schedule:
 
     def start_now(self, key: int, tool: str, accesses: Sequence[Access], effect: Effect) -> bool:
         """Start a call at once if it is alone, or reads among readers. Else returns False."""
+        # slots are counted for entries only
         if self._entries or self._count >= self.max_running or tool in self.max_per_tool:
             return False
         if self._unregistered and not (effect is READ and self._only_reads):
@@ -176,6 +177,7 @@ class Schedule:
         self._parked.clear()
         self._suspended.clear()
         for entry in self._entries.values():
+            # another order may give it something to wait for
             if entry.state is EntryState.READY:
                 entry.state = EntryState.WAITING
         in_order = sorted(
@@ -218,6 +220,7 @@ class Schedule:
         """Record an ended inner call. Its waiting calls may start."""
         self._index().remove(inner)
         del self._lent[inner]
+        # they were first in line
         self._ready.extendleft(reversed(self._suspended.pop(inner, [])))
         self._running[tool] -= 1
         self._unpark(tool)
@@ -235,6 +238,7 @@ class Schedule:
         """Record a call with only inner calls still running. They keep its slots."""
         self._settle()
         entry = self._entries[key]
+        # a new entry: those waiting for the old one may start
         rest = self._entries[key] = ScheduleEntry(key, entry.tool)
         rest.state = EntryState.RUNNING
         self._forget(entry)
@@ -260,6 +264,7 @@ class Schedule:
             if entry.state is not EntryState.READY:
                 continue  # it ended before it began
             if lenders := self._lenders(entry):
+                # one is enough: when it ends, the next is found here
                 self._suspended.setdefault(next(iter(lenders.values())), []).append(entry)
                 continue
             running = self._running.get(entry.tool, 0)
@@ -288,6 +293,7 @@ class Schedule:
         self._unpark(entry.tool)
         if not self._entries:
             self._clear()  # no call is left
+            # few executors need it, and it costs each call
             self._held = None if not self._lent else self._held
 
     def _forget(self, entry: ScheduleEntry) -> None:
@@ -320,6 +326,7 @@ class Schedule:
             self._ready.append(entry)
 
     def _over(self, entry: ScheduleEntry) -> None:
+        # a loop: groups can form a chain longer than the stack
         todo = [entry]
         while todo:
             done = todo.pop()
@@ -333,6 +340,7 @@ class Schedule:
 
     def _enter(self, entry: ScheduleEntry) -> list[ScheduleEntry]:
         """Register a call at every resource it touches. Returns what it must wait for."""
+        # a rebuild costs as much as the open calls, so as many end before one
         if self._is_outdated or self._stale > max(_MAX_STALE_ACCESSES, self._registered):
             self._rebuild()
         self._registered += len(entry.accesses)

@@ -65,7 +65,7 @@ class _TooManyError(Exception):
     """One value has more visits than are counted."""
 
 
-class VisitCounter:
+class VisitCounter:  # validation holds the interpreter lock, so no timeout ends it: decision 031
     """Counts one validator's visits."""
 
     def __init__(self, core: Core, definitions: Mapping[str, Core]) -> None:
@@ -77,6 +77,7 @@ class VisitCounter:
 
     def excess(self, value: Any, chars: int) -> Excess:
         """Return why there would be too many visits; empty if there would not."""
+        # earlier values fill this too: this one gets at least half of the room
         if self._work > _MAX_LISTED_SCHEMAS // 2:
             self._schema_sets.clear()
             self._work = 0
@@ -89,6 +90,7 @@ class VisitCounter:
         beyond = count.visits + count.copied // _COPIES_PER_VISIT - allowed
         if beyond <= 0:
             return ""
+        # without the copies for missing fields, it would be within the limit
         return "gaps" if beyond <= count.gaps // _COPIES_PER_VISIT else "ways"
 
     def are_always_few(self) -> bool:
@@ -113,6 +115,7 @@ class VisitCounter:
         """Return the facts about values to which these schemas are applied, with their counts."""
         asking = list(asking)
         asked = self._sum(asking)
+        # only a union alone is sure to try its choices in order, and stop at the first that fits
         in_order = len(asking) == 1 and asking[0][1] == 1
         key = (in_order, *((schema, count) for schema, (_, count) in asked.items()))
         if key not in self._schema_sets:
@@ -150,6 +153,7 @@ class VisitCounter:
             return self.leaf_schemas(self._definitions[core["schema_ref"]])
         if kind == "union":
             return self._sum((strip_label(choice), 1) for choice in core["choices"])
+        # a function computes the tag, and must not run here: any choice may be meant
         if kind == "tagged-union" and not isinstance(core["discriminator"], str):
             return self._sum((choice, 1) for choice in core["choices"].values())
         if kind == "chain":
@@ -174,6 +178,7 @@ class _Count:
             self._todo.append((value, root, 0, 0))
         while self._todo:
             node, state, copies, gaps = self._todo.pop()
+            # each error has a copy of its value, so a refusal above copies everything below
             copies += state.refusals
             before = self.copied
             if is_object(node):
@@ -186,6 +191,7 @@ class _Count:
                 for below, children in state.items_of(node):
                     self._see_all(children, below, copies, gaps)
             if gaps:
+                # the share of these copies for missing fields
                 self.gaps += (self.copied - before) * gaps // copies
 
     def _enter_object(
@@ -258,6 +264,7 @@ class _SchemaSet:
     def all_below(self) -> Iterator[_SchemaSet]:
         """Yield the facts about any value inside."""
         yield from map(self._item_at, range(self._places + 1))
+        # each pair of tags is another set of fields
         if len(self._tagged) > 1:
             raise _TooManyError
         tags: list[tuple[Any, ...]] = [
@@ -283,6 +290,7 @@ class _SchemaSet:
 
     def _fields(self, tags: tuple[Any, ...]) -> _FieldStates:
         if tags not in self._chosen:
+            # an object visits the choice its tag names, and no other
             asked = [(core, n) for core, n in self._asked if core["type"] != "tagged-union"]
             for (core, times), tag in zip(self._tagged, tags, strict=True):
                 if tag is not None:

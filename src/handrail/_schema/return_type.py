@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from handrail._labels.sources import OWN_KEY, OwnValue
 from handrail._schema.json_schema import JsonSchema, deep_copy, inline_definitions, subschemas, tidy
@@ -29,7 +30,8 @@ from handrail._values.strict_json import format_path
 FindOwn: TypeAlias = Callable[[Any], Iterable[OwnValue]]
 
 
-class Promise(NamedTuple):
+@dataclass(slots=True)
+class Promise:
     """A tool's declared return type: its schema, and how a value is serialized."""
 
     schema: JsonSchema
@@ -54,7 +56,7 @@ class Promise(NamedTuple):
 def promise(annotation: Any) -> Promise:
     """Return the declaration for a return type, from the cache if possible."""
     made: Promise = compute_once(_promise, annotation)
-    return made._replace(schema=deep_copy(made.schema))
+    return replace(made, schema=deep_copy(made.schema))
 
 
 @lru_cache(maxsize=4096)
@@ -90,7 +92,7 @@ def with_own(made: Promise | None, own: Callable[[Any], Any] | None) -> Promise 
     if own is None:
         return made
     made = made or Promise({}, None, None, None, elsewhere=True)
-    return made._replace(exact=None, is_special=True, own=partial(_call_own, own))
+    return replace(made, exact=None, is_special=True, own=partial(_call_own, own))
 
 
 def _call_own(own: Callable[[Any], Any], value: Any) -> list[OwnValue]:

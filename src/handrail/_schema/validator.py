@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -67,7 +68,8 @@ MAX_SHORT_CHARS = 16 * 1024
 """Characters up to which the work is not counted, if the types allow that."""
 
 
-class Checker(NamedTuple):
+@dataclass(slots=True)
+class Checker:
     """Validates one tool's arguments."""
 
     run: Run
@@ -185,7 +187,7 @@ def compile_checker(core: Core, definitions: Mapping[str, Core]) -> Checker:
         checker = _build(*_tag_all(make_strict(core), by_name), None)
     except SchemaError as error:
         raise Unsupported(clip(str(error))) from error
-    return checker._replace(passes_on=True)
+    return replace(checker, passes_on=True)
 
 
 def _tag_all(core: Core, definitions: Mapping[str, Core]) -> tuple[Core, dict[str, Core]]:
@@ -298,5 +300,5 @@ def _make_validator(core: Core, definitions: Mapping[str, Core]) -> Run:
     whole: Any = core
     if definitions:
         whole = {"type": "definitions", "schema": core, "definitions": list(definitions.values())}
-    # a model's prebuilt validator would lack what make_strict() added
+    # a model's prebuilt validator ignores unknown fields: decision 009
     return SchemaValidator(whole, {"strict": True}, _use_prebuilt=False).validate_json

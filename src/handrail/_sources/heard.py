@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from handrail._labels.sources import SAID, ValueSource
 from handrail._schema.marks import find_leaves
 from handrail._sources.frames import FRAME, unframe
-from handrail._sources.material import has_material, list_words
 from handrail._sources.spelling import normalize, spell_said
 from handrail._sources.words import find_whole
+from handrail._support import is_list, is_object
 from handrail._values.access import Access
 from handrail._values.result import Result, read_result, write_result
 from handrail._values.saved import VERSION, Fields, load, save
@@ -28,6 +29,7 @@ HAS_READ = "has_read"
 _FORGOTTEN = "(forgotten)"
 _CUT = " \0 "
 """Between a result's parts. No value has it."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.+Z-]*)?")
 
 
 class HeardCall(NamedTuple):
@@ -87,7 +89,7 @@ class ReadText:
                     raw = raw.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
                 self._text = normalize(raw)
             else:
-                self._text = normalize(_CUT.join(list_words(json.loads(result.data))))
+                self._text = normalize(_CUT.join(_list_words(json.loads(result.data))))
         return self._text
 
     def quote(self, value: str) -> tuple[str, str]:
@@ -223,7 +225,7 @@ class Heard:
             }
             at = next(n for n, one in enumerate(self.calls) if one.result is oldest.result)
             known = self.calls[:at]
-            text = _FORGOTTEN if has_material(oldest.result) else ""
+            text = _FORGOTTEN if _has_material(oldest.result) else ""
             stub = HeardCall(oldest.tool, "{}", Result(oldest.call_id, text))
             same = any(
                 one.name == stub.name and bool(one.result.text) is bool(text) for one in known
@@ -271,7 +273,7 @@ class Heard:
         for call in self.calls[self._noted :]:
             named = f"{call.name} (call {call.result.call_id})"
             self._firsts.setdefault(call.name, named)
-            if not self._first_read and has_material(call.result):
+            if not self._first_read and _has_material(call.result):
                 self._first_read = named
         self._noted = len(self.calls)
 
@@ -311,3 +313,31 @@ def _read_heard(value: object) -> Heard:
 
 def _args_text(args: Any) -> str:
     return args if isinstance(args, str) else json.dumps(dict(args))
+
+
+def _has_material(result: Result) -> bool:
+    """Return whether a stranger may have written text in a result.
+
+    A number, a truth value, a date, or one of the developer's choices is no such text.
+    """
+    own = {one.value for one in result.own}
+    if result.data is None:
+        return bool(result.text) and result.text not in own
+    value: Any = json.loads(result.data)
+    words = list(_list_words(value))
+    if isinstance(value, int | float) or (len(words) == 1 and _DATE.fullmatch(words[0])):
+        return False
+    return any(leaf.value not in own for leaf in find_leaves(value))
+
+
+def _list_words(value: Any) -> Iterator[str]:
+    """Yield the strings, numbers and keys in a value."""
+    if is_object(value):
+        for key, item in value.items():
+            yield str(key)
+            yield from _list_words(item)
+    elif is_list(value):
+        for item in value:
+            yield from _list_words(item)
+    else:
+        yield from (leaf.value for leaf in find_leaves(value))

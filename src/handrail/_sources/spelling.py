@@ -85,6 +85,7 @@ def is_plain(value: str) -> bool:
     """
     if value.isascii():
         return value.isprintable() or all(c.isprintable() or c in "\t\n\r" for c in value)
+    # normalized, a strange name would be a known one: decision 156
     return unicodedata.normalize("NFKC", value) == value and not _INVISIBLE.search(value)
 
 

@@ -161,6 +161,7 @@ def start(coroutine: Coroutine[Any, Any, Any], context: Context) -> tuple[bool, 
     requests = task.cancelling()
     rest: Awaitable[Any]
     try:
+        # here, since a task or a scope costs more than most tools: decision 011
         first = context.run(coroutine.send, None)
         rest = resume(coroutine, first, context, task)
     except StopIteration as stop:

@@ -252,6 +252,7 @@ _BUILDS: Final = [
         differs=_PROJECT,
     ),
 ]
+# one table, since three lists of the same names differed: decision 039
 OBEYED_NAMES: Final = (*_VERSION_CONTROL, *_AGENTS_AND_EDITORS, *_SHELLS_AND_TOOLS, *_BUILDS)
 NameIndex: TypeAlias = Mapping[str, Sequence[ObeyedName]]
 """Rows by their names' last part, in lower case."""

@@ -152,7 +152,7 @@ class Turn(Generic[D]):
     def key(self) -> str:
         """The run and turn ids, as one string."""
         if self._key is None:
-            self._key = f"{escape(self.run_id)}/{escape(self.id)}"
+            self._key = f"{escape(self.run_id)}/{escape(self.id)}"  # ids may repeat: decision 033
         return self._key
 
     @property

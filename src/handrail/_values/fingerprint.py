@@ -21,6 +21,7 @@ def fingerprint(
 
     plain_spec = {field.name: _plain(getattr(spec, field.name)) for field in fields(spec)}
     plain_spec["metadata"] = canonical(dict(spec.metadata)).decode()
+    # everything a person saw: an answer to another call is worse than none: decision 017
     parts = [
         call.id,
         call.name,

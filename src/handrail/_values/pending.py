@@ -123,7 +123,7 @@ class Pending:
     """The last of ``accesses``, which the tool asked for while it ran: see ``Context.may``."""
     inner: tuple[Pending, ...] = ()
     """The waiting calls inside it: see ``Context.turn``."""
-    record: str = ""
+    record: str = ""  # every host keeps requests: decision 103
     """Its tool's calls and their results, as JSON text. They do not run again."""
     sources: tuple[ValueSource, ...] = ()
     """Who named the destinations of the call, and the links in its texts."""

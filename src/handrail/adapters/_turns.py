@@ -19,7 +19,7 @@ from handrail.approvals import defer
 from handrail.messages import api_name
 from handrail.permissions import Answer, Edit, Pending
 
-TICKS = 8
+TICKS = 8  # frameworks pass a reply's calls one at a time: decision 061
 """Event loop rounds to wait for other calls in the same reply."""
 MAX_OPEN = 1000
 """Turns whose unanswered requests are kept. The oldest are dropped first."""

@@ -26,9 +26,8 @@ from handrail.agent._loop.settings import (
 )
 from handrail.agent._result_folder import ResultFolder
 from handrail.agent._run import Run
-from handrail.agent._skill_task import skill_task_tool
 from handrail.agent._skills.skills import Skill, Skills, find_skills
-from handrail.agent._task import task_tool
+from handrail.agent._task import skill_task_tool, task_tool
 
 __all__ = [
     "Agent",

@@ -145,8 +145,8 @@ def _as_state(history: Sequence[Message]) -> RunState:
     for number, message in enumerate(history):
         if not isinstance(message, Prompt | Reply | ToolResults):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
-                f"history[{number}] is a {type(message).__name__}: pass a RunState or messages. "
-                "For messages of an API, use `decode_messages` of its module in handrail.providers."
+                f"history[{number}] is a {type(message).__name__}: pass a RunState or messages, "
+                "such as `Prompt.of('How is the roof?')`."
             )
     return RunState(messages=tuple(history))
 

@@ -18,17 +18,11 @@ if TYPE_CHECKING:
     from handrail.approvals._functions import TerminalAnswer, callback, defer
     from handrail.approvals._ledger import FileLedger
     from handrail.approvals._prompt import RenderedRequest, render_request
-    from handrail.approvals._question import (
-        RequestSummary,
-        describe_changes,
-        measure_changes,
-        summarize_request,
-    )
     from handrail.approvals._remember import Proposal, Remembers, Scope
     from handrail.approvals._review.reviewer import Reviewer, reviewed_by
-    from handrail.approvals._rows import diff_rows, name_grade
     from handrail.approvals._signing import Tampered, sign_pending, verify_pending
     from handrail.approvals._terminal import ask_at_terminal, terminal
+    from handrail.approvals._view import RequestView, diff_rows, name_grade, view_request
 else:
     _MODULES = {
         "_display": "Printable RenderedLine make_printable",
@@ -36,12 +30,11 @@ else:
         "_functions": "TerminalAnswer callback defer",
         "_ledger": "FileLedger",
         "_prompt": "RenderedRequest render_request",
-        "_question": "RequestSummary describe_changes measure_changes summarize_request",
         "_remember": "Proposal Remembers Scope",
         "_review.reviewer": "Reviewer reviewed_by",
-        "_rows": "diff_rows name_grade",
         "_signing": "Tampered sign_pending verify_pending",
         "_terminal": "ask_at_terminal terminal",
+        "_view": "RequestView diff_rows name_grade view_request",
     }
 
     __getattr__, __dir__ = make_lazy(__name__, _MODULES, globals())
@@ -56,7 +49,7 @@ __all__ = [
     "Remembers",
     "RenderedLine",
     "RenderedRequest",
-    "RequestSummary",
+    "RequestView",
     "Reviewer",
     "Scope",
     "Tampered",
@@ -64,16 +57,14 @@ __all__ = [
     "ask_at_terminal",
     "callback",
     "defer",
-    "describe_changes",
     "diff_rows",
     "make_printable",
-    "measure_changes",
     "name_grade",
     "read_form",
     "render_request",
     "reviewed_by",
     "sign_pending",
-    "summarize_request",
     "terminal",
     "verify_pending",
+    "view_request",
 ]

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from handrail import Allow, Deny, HandrailError, Result
-from handrail.approvals._display import Look, RenderedLine, Screen, inline, inline_json, wrap_line
+from handrail.approvals._display import Look, RenderedLine, Screen, inline, inline_json
 from handrail.approvals._editing import edit_text, find_editor, is_json_object
 from handrail.approvals._form import ask_values, read_form
 from handrail.approvals._keys import (
@@ -22,8 +22,8 @@ from handrail.approvals._keys import (
     pick_key,
     single_keys,
 )
-from handrail.approvals._prompt import CONTINUATION, MARGIN, RenderedRequest
-from handrail.approvals._question import Question
+from handrail.approvals._prompt import MARGIN, RenderedRequest, wrap_rows
+from handrail.approvals._question import LOOKS, Question
 from handrail.approvals._remember import (
     Host,
     Proposal,
@@ -32,7 +32,6 @@ from handrail.approvals._remember import (
     explain_no_offer,
     find_offers,
 )
-from handrail.approvals._rows import LOOKS
 from handrail.approvals._tty import Ended, Tty
 from handrail.permissions import Answer, Edit, Grade, Pending
 
@@ -51,7 +50,6 @@ class Dialogue:
 
     def __init__(
         self,
-        pending: Pending,
         request: RenderedRequest,
         question: Question,
         tty: Tty,
@@ -59,16 +57,17 @@ class Dialogue:
         screen: Screen,
         host: Host,
     ) -> None:
-        self._pending = pending
+        self._pending = pending = request.view.pending
         self._request = request
         self._question = question
         self._tty = tty
         self._screen = screen
         self._host = host
-        self._offers = find_offers(host.remember, pending, request)
+        self._is_plain = request.is_plain and not question.cut
+        self._offers = find_offers(host.remember, pending, is_plain=self._is_plain)
         self._was_shown = not question.cut and len(question.lines) + _OWN_ROWS <= screen.height
         """Whether the whole request was on the screen. Only then can it be approved."""
-        self._is_grave = question.grade is Grade.LOSES
+        self._is_grave = request.view.grade is Grade.LOSES
         self._actions: dict[str, _Action] = {
             "y": self._approve,
             "yes": self._approve_fully,
@@ -123,7 +122,7 @@ class Dialogue:
 
     @property
     def _can_switch(self) -> bool:
-        is_change = self._question.grade is Grade.CHANGE and not self._pending.parts
+        is_change = self._request.view.grade is Grade.CHANGE and not self._pending.parts
         return self._host.allow_edits is not None and is_change and not self._pending.once
 
     def _choices(self) -> tuple[list[Choice], int]:
@@ -132,7 +131,7 @@ class Dialogue:
         if not self._was_shown:
             return [Choice("d", "show all of it"), *rest], 0
         always = self._rest or ([Choice("a", self._always)] if self._always else [])
-        light = self._question.grade <= Grade.CHANGE
+        light = self._request.view.grade <= Grade.CHANGE
         yes = Choice("y", "yes" if light else "yes, this once")
         if self._pending.kind == "form":
             yes = Choice("y", "answer it")
@@ -158,7 +157,8 @@ class Dialogue:
         self._say_no_offer()
 
     def _say_no_offer(self) -> None:
-        why = explain_no_offer(self._host.remember, self._pending, self._request)
+        remember = self._host.remember
+        why = explain_no_offer(remember, self._pending, is_plain=self._is_plain)
         if not self._offers and why:
             self._show(f"cannot be remembered: {inline(why)}", "muted")
 
@@ -213,13 +213,13 @@ class Dialogue:
         """Return a line behind the rail."""
         rail = GRAVE_RAIL if self._is_grave else RAIL
         spans = [(first + len(rail), last + len(rail), look) for first, last, look in line.spans]
-        mark = (0, len(rail), LOOKS[self._question.grade])
+        mark = (0, len(rail), LOOKS[self._request.view.grade])
         text = rail + line.text if line.text else rail.rstrip()
         return replace(line, text=text, spans=(mark, *spans))
 
     def _show(self, text: str, look: Look = "plain") -> None:
         line = RenderedLine(text, look)
-        self._screen.show(map(self._rail, wrap_line(line, self._width, CONTINUATION)))
+        self._screen.show(map(self._rail, wrap_rows([line], self._width)))
 
     # -- answers ----------------------------------------------------------------------------------
 

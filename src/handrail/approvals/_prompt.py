@@ -1,4 +1,4 @@
-"""Render an approval request as lines for a person. Nothing is masked.
+"""Render an approval request as lines for a person. Nothing is left out, and nothing is masked.
 
 A mask that hides a secret could also hide where it goes, and the person must see both.
 """
@@ -9,73 +9,54 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import chain
-from typing import Any, TypeGuard
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from typing import Any
 
+from handrail._support import format_duration
 from handrail.approvals._display import (
-    MAX_PROMPT_BYTES,
     Look,
     Printable,
     RenderedLine,
-    count_bytes,
+    Span,
     inline,
     make_printable,
     render_line,
     wrap_line,
 )
-from handrail.approvals._form import read_form
-from handrail.approvals._preview import diff_lines, expand_patterns
+from handrail.approvals._patterns import expand_patterns
+from handrail.approvals._view import MAX_PAIRS, RequestView, diff_rows, view_request
 from handrail.permissions import FileChange, Pending
-from handrail.sources import describe_sources, split_question
 
 MARGIN = "│ "
 """Before each line of untrusted text, to keep it from the left edge."""
 CONTINUATION = "┊ "
 """Before the rest of a line wider than the screen."""
 _PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
-_UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
-_HEAD_ROWS, _TAIL_ROWS = 24, 8
-"""Rows first shown for one argument: at its start and at its end."""
 _MAX_SHORT_CHARS = 200
 """Longer texts are shown with their length."""
+_MAX_INDENT = 40
+"""Spaces shown unchanged before a line of code."""
+_MIN_ALIKE = 0.5
+"""How much two rows must share before differing words are marked."""
+_WORDS = re.compile(r"\w+|\s+|.")
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedRequest:
-    """An approval request, ready to show."""
+    """An approval request as lines: all of it, unless it is too long."""
 
+    view: RequestView
     lines: tuple[RenderedLine, ...]
     details: tuple[RenderedLine, ...]
-    """The complete request: every argument in full, and what the answer is tied to."""
-    cut: bool
-    """Whether the lines omit something shown only in the details."""
-    hidden: int
-    """How many invisible characters are shown as escapes."""
-    mixed: tuple[str, ...]
-    """Words with mixed scripts or look-alike letters."""
-    size: int
-    """Bytes of untrusted text."""
+    """The same lines, and what the answer is tied to."""
 
     @property
-    def too_long(self) -> bool:
-        """Whether the request is longer than a person can be expected to read."""
-        return self.size > MAX_PROMPT_BYTES
-
-    @property
-    def condensed(self) -> bool:
-        """Whether a line shows a count instead of a long whitespace run."""
-        return any(line.condensed for line in self.lines)
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """A call's argument, ready to show."""
-
-    name: str
-    shown: Printable
-    is_text: bool
+    def is_plain(self) -> bool:
+        """Whether every character is shown unchanged: none is an escape, and none is counted."""
+        is_condensed = any(line.condensed for line in self.lines)
+        return not (is_condensed or self.view.hidden or self.view.mixed)
 
 
 def render_request(
@@ -89,43 +70,51 @@ def render_request(
     If the tool has a ``preview``, its changes are shown as a diff. Pass the ``workspace`` for shell
     commands to show the files matching their patterns.
     """
-    args = read_args(pending)
-    outside = tuple(_outside_texts(pending, args))
-    if (length := sum(map(count_bytes, outside))) > MAX_PROMPT_BYTES:
+    view = view_request(pending)
+    if view.too_long:
         title = RenderedLine("This call is too long to show.", "title")
-        return RenderedRequest((title,), (title,), cut=True, hidden=0, mixed=(), size=length)
-    counted = [make_printable(text) for text in outside]
-    hidden = sum(text.hidden for text in counted)
-    mixed = tuple(dict.fromkeys(word for text in counted for word in text.mixed))
-    arguments = [make_argument(name, value) for name, value in args.items()]
-    show_first = _name_argument if is_shown_as_change(pending) else argument_lines
-    follows = [wrap_rows(lines, width) for lines in _follow_ups(pending, args, workspace)]
-    first = [*(wrap_rows(show_first(argument), width) for argument in arguments), *follows]
-    head, notes = wrap_rows(_head(pending), width), wrap_rows(note_lines(hidden, mixed), width)
-    return RenderedRequest(
-        lines=(*head, *_join(map(shorten, first)), *notes),
-        details=(
-            *head,
-            *_join(wrap_rows(argument_lines(argument), width) for argument in arguments),
-            *_join(follows),
-            *wrap_rows(_binding(pending), width),
-            *notes,
-        ),
-        cut=any(len(rows) > len(shorten(rows)) for rows in first),
-        hidden=hidden,
-        mixed=mixed,
-        size=length,
-    )
+        return RenderedRequest(view, (title,), (title,))
+    body = wrap_rows([*_head(view), *_body(view, workspace)], width)
+    binding, notes = wrap_rows(_binding(pending), width), wrap_rows(note_lines(view), width)
+    return RenderedRequest(view, (*body, *notes), (*body, *binding, *notes))
 
 
-_join = chain.from_iterable
+def _head(view: RequestView) -> Iterator[RenderedLine]:
+    pending, call = view.pending, view.pending.call
+    if pending.headline:
+        yield render_line(MARGIN + "{}", pending.headline, look="title")
+    if pending.kind == "form":
+        yield render_line("question: {}", pending.question)
+        return
+    title = f"{{}} wants to run ({pending.effect.name.lower()}; call {{}})"
+    yield render_line(title, call.name, call.id, look="title")
+    for access in pending.accesses:
+        yield render_line("  {}", str(access))
+    yield render_line("question: {}", view.question)
+    for line in view.sources:
+        yield render_line("  {}", line)
+    if pending.origin is not None:
+        yield render_line("asked by: {}", str(pending.origin))
 
 
-def is_shown_as_change(pending: Pending) -> bool:
-    """Return whether the tool shows the call's whole effect as file changes."""
-    return bool(pending.changes) and all(
-        isinstance(change, FileChange) for change in pending.changes
-    )
+def _body(view: RequestView, workspace: str | os.PathLike[str] | None) -> Iterator[RenderedLine]:
+    for name, value in view.args.items():
+        yield from argument_lines(name, value)
+    for change in view.files:
+        yield from change_lines(change, heading="change to {}:", context=3)
+    for note in view.notes:
+        yield from block(note)
+    if workspace is not None:
+        yield from expand_patterns(view.command, workspace)
+
+
+def _binding(pending: Pending) -> Iterator[RenderedLine]:
+    """Yield what the answer is tied to, and how long it is valid."""
+    seconds = pending.expires_at - pending.asked_at
+    lasts = format_duration(seconds, words=True)
+    limit = f", within {lasts} of this request" if seconds < math.inf else ""
+    yield render_line("fingerprint: {}", pending.fingerprint)
+    yield RenderedLine(f"the answer is valid for this call only, once{limit}")
 
 
 def wrap_rows(lines: Iterable[RenderedLine], width: int) -> list[RenderedLine]:
@@ -133,117 +122,21 @@ def wrap_rows(lines: Iterable[RenderedLine], width: int) -> list[RenderedLine]:
     return [row for line in lines for row in wrap_line(line, width, CONTINUATION)]
 
 
-def read_args(pending: Pending) -> Mapping[str, Any]:
-    """Return the arguments by name, or what a form asks for.
-
-    A value other than an object is named ``arguments``.
-    """
-    if pending.kind == "form":
-        return {field.label: field.describe() for field in read_form(pending).fields}
-    text = str(pending.call.args)  # a pending call has them as text
-    try:
-        args: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return {"arguments": text}
-    return args if _is_object(args) else {"arguments": args}
-
-
-def _outside_texts(pending: Pending, args: Mapping[str, Any]) -> Iterator[str]:
-    """Yield every untrusted text shown."""
-    yield from (pending.call.name, pending.call.id, pending.question)
-    yield from (access.resource for access in pending.accesses)
-    if pending.origin is not None:
-        yield str(pending.origin)
-    yield from _texts(args)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif _is_object(value):
-        for key, field in value.items():
-            yield str(key)
-            yield from _texts(field)
-    elif _is_list(value):
-        for item in value:
-            yield from _texts(item)
-    else:
-        yield _json(value)
-
-
-def _is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(value, Mapping)
-
-
-def _is_list(value: object) -> TypeGuard[Iterable[Any]]:
-    return isinstance(value, list | tuple)
+def argument_lines(name: Any, value: Any) -> Iterator[RenderedLine]:
+    """Yield a string after a colon, or any other value as JSON after an equals sign."""
+    is_text = isinstance(value, str) and value != ""  # which JSON shows better
+    label = inline(str(name) if _PLAIN_NAME.fullmatch(str(name)) else _json(name))
+    shown, sign = make_printable(value if is_text else _json(value)), ":" if is_text else " ="
+    if shown.lines == 1 and shown.length <= _MAX_SHORT_CHARS:
+        yield RenderedLine(f"{label}{sign} {shown.text}", condensed=shown.condensed)
+        return
+    lines = f", {shown.lines} lines" if shown.lines > 1 else ""
+    yield RenderedLine(f"{label} ({shown.length} characters{lines}){sign}")
+    yield from _margin_lines(shown)
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=repr)
-
-
-def make_argument(name: Any, value: Any) -> Argument:
-    """Return an argument, ready to show."""
-    is_text = isinstance(value, str) and value != ""  # which JSON shows better
-    written = str(name) if _PLAIN_NAME.fullmatch(str(name)) else _json(name)
-    return Argument(inline(written), make_printable(value if is_text else _json(value)), is_text)
-
-
-def _head(pending: Pending) -> Iterator[RenderedLine]:
-    effect, call = pending.effect.name.lower(), pending.call
-    if pending.headline:
-        yield render_line(MARGIN + "{}", pending.headline, look="title")
-    if pending.kind == "form":
-        yield render_line("question: {}", pending.question)
-        return
-    title = f"{{}} wants to run ({effect}; call {{}})"
-    yield render_line(title, call.name, call.id, look="title")
-    for access in pending.accesses:
-        yield render_line("  {}", str(access))
-    yield render_line("question: {}", split_question(pending.question, pending.sources))
-    for line in describe_sources(pending.sources):
-        yield render_line("  {}", line)
-    if pending.origin is not None:
-        yield render_line("asked by: {}", str(pending.origin))
-
-
-def _follow_ups(
-    pending: Pending, args: Mapping[str, Any], workspace: str | os.PathLike[str] | None
-) -> Iterator[Iterable[RenderedLine]]:
-    """Yield the changes previewed by the tool, and the files matching patterns."""
-    for change in pending.changes:
-        if isinstance(change, FileChange):
-            yield _change_lines(change)
-        elif said := change if isinstance(change, str) else change.description:
-            yield block(said)
-    command = args.get("command")
-    if isinstance(command, str) and workspace is not None:
-        yield expand_patterns(command, workspace)
-
-
-def _name_argument(argument: Argument) -> Iterator[RenderedLine]:
-    """Yield a short argument, or the length of a long one shown as a change."""
-    shown = argument.shown
-    if shown.lines == 1 and shown.length <= _MAX_SHORT_CHARS:
-        return argument_lines(argument)
-    return iter([RenderedLine(f"{argument.name} ({_measure(shown)}): shown as a change")])
-
-
-def _measure(shown: Printable) -> str:
-    lines = f", {shown.lines} lines" if shown.lines > 1 else ""
-    return f"{shown.length} characters{lines}"
-
-
-def argument_lines(argument: Argument) -> Iterator[RenderedLine]:
-    """Yield a string after a colon, or any other value as JSON after an equals sign."""
-    shown, sign = argument.shown, ":" if argument.is_text else " ="
-    if shown.lines == 1 and shown.length <= _MAX_SHORT_CHARS:
-        text = f"{argument.name}{sign} {shown.text}"
-        yield RenderedLine(text, condensed=shown.condensed)
-        return
-    yield RenderedLine(f"{argument.name} ({_measure(shown)}){sign}")
-    yield from _margin_lines(shown)
 
 
 def block(text: str) -> Iterator[RenderedLine]:
@@ -258,59 +151,76 @@ def _margin_lines(shown: Printable) -> Iterator[RenderedLine]:
     )
 
 
-def _change_lines(change: FileChange) -> Iterator[RenderedLine]:
-    path, before, after = change.path, change.before, change.after
-    if before is None:
-        yield render_line("{} does not exist yet; its new text:", path)
-    elif after is None:
-        yield render_line("{} would be deleted; its text:", path)
-    elif before == after:
-        yield render_line("{} already has this text:", path)
-    else:
-        yield render_line("change to {}:", path)
-        yield from _diff(change)
-        return
-    text = after or before or ""
-    yield from block(text) if text else [RenderedLine("  (empty)")]
-
-
-def _diff(change: FileChange) -> Iterator[RenderedLine]:
+def change_lines(change: FileChange, *, heading: str, context: int) -> Iterator[RenderedLine]:
+    """Yield a file change as numbered diff lines. ``heading`` is for an existing file."""
+    if change.before == change.after:
+        heading = "{} already has this text"
+    elif change.before is None:
+        heading = "{} is a new file"
+    elif change.after is None:
+        heading = "{} would be deleted"
+    if heading:
+        yield render_line(heading, change.path, look="muted")
+    rows = list(diff_rows(change, context))
+    if not rows and change.before != change.after:
+        yield RenderedLine("(empty)", "muted")
+    size = max((len(str(number)) for _, number, _ in rows), default=0) + 1
     looks: dict[str, Look] = {"+": "added", "-": "removed"}
-    for line in diff_lines(change):
-        sign = line[:1]
-        look = looks.get(sign, "plain")
-        yield render_line(f"{MARGIN}{sign}{{}}", line[1:], look=look, prose=True)
+    lines = [
+        RenderedLine("⋯".rjust(size), "muted")
+        if sign == "@"
+        else render_line(
+            f"{number:>{size}} {sign} {indent}{{}}",
+            text[len(indent) :],
+            look=looks.get(sign, "plain"),
+            prose=True,
+        )
+        for sign, number, text in rows
+        for indent in [_indentation(text)]
+    ]
+    yield from _mark_words(lines, size + 3)
 
 
-def shorten(rows: list[RenderedLine]) -> list[RenderedLine]:
-    """Return a long block's first and last rows, with the number in between."""
-    between = len(rows) - _HEAD_ROWS - _TAIL_ROWS
-    if between <= 1:
-        return rows
-    gap = RenderedLine(f"[… {between} more rows; d shows them …]", "warning")
-    return [*rows[:_HEAD_ROWS], gap, *rows[-_TAIL_ROWS:]]
+def _indentation(text: str) -> str:
+    """Return the spaces to show unchanged before a line. More than code has are dropped."""
+    spaces = len(text) - len(text.lstrip(" "))
+    return " " * spaces if spaces <= _MAX_INDENT else ""
 
 
-def _binding(pending: Pending) -> Iterator[RenderedLine]:
-    """Yield what the answer is tied to, and how long it is valid."""
-    seconds = pending.expires_at - pending.asked_at
-    limit = f", within {_format_duration(seconds)} of this request" if seconds < math.inf else ""
-    yield render_line("fingerprint: {}", pending.fingerprint)
-    yield RenderedLine(f"the answer is valid for this call only, once{limit}")
+def _mark_words(lines: Sequence[RenderedLine], at: int) -> Iterator[RenderedLine]:
+    """Mark differing words, where one line replaces one other."""
+    marked = list(lines)
+    looks = ["plain", *(line.look for line in lines), "plain"]
+    for index in range(len(lines) - 1):
+        if looks[index : index + 4] == [looks[index], "removed", "added", looks[index + 3]] and (
+            looks[index] != "removed" and looks[index + 3] != "added"
+        ):
+            marked[index : index + 2] = _mark_pair(lines[index], lines[index + 1], at)
+    return iter(marked)
 
 
-def _format_duration(seconds: float) -> str:
-    """Return a duration in the largest unit in which it has at least two."""
-    size, unit = next((unit for unit in _UNITS if seconds >= 2 * unit[0]), (1, "seconds"))
-    return f"{seconds / size:.3g} {unit}"
+def _mark_pair(old: RenderedLine, new: RenderedLine, at: int) -> list[RenderedLine]:
+    before, after = (_WORDS.findall(line.text[at:]) for line in (old, new))
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    if len(before) * len(after) > MAX_PAIRS or matcher.ratio() < _MIN_ALIKE:
+        return [old, new]
+    spans: tuple[list[Span], list[Span]] = [], []
+    for kind, *places in matcher.get_opcodes():
+        if kind != "equal":
+            for words, own, (first, last) in zip(
+                (before, after), spans, (places[:2], places[2:]), strict=True
+            ):
+                start = at + len("".join(words[:first]))
+                own.append((start, start + len("".join(words[first:last])), "changed"))
+    return [replace(line, spans=tuple(own)) for line, own in zip((old, new), spans, strict=True)]
 
 
-def note_lines(hidden: int, mixed: tuple[str, ...]) -> Iterator[RenderedLine]:
+def note_lines(view: RequestView) -> Iterator[RenderedLine]:
     """Yield what a reader should know about the characters."""
-    if hidden:
-        are = "characters are" if hidden > 1 else "character is"
-        yield RenderedLine(f"{hidden} invisible {are} shown as \\u{{...}}", "warning")
-    if mixed:
+    if view.hidden:
+        are = "characters are" if view.hidden > 1 else "character is"
+        yield RenderedLine(f"{view.hidden} invisible {are} shown as \\u{{...}}", "warning")
+    if view.mixed:
         yield RenderedLine(
-            f"words with mixed scripts or look-alike letters: {', '.join(mixed)}", "warning"
+            f"words with mixed scripts or look-alike letters: {', '.join(view.mixed)}", "warning"
         )

@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
-from handrail.approvals._display import RenderedLine
-from handrail.approvals._preview import expand_patterns
-from handrail.approvals._prompt import (
-    RenderedRequest,
-    argument_lines,
-    block,
-    is_shown_as_change,
-    make_argument,
-    note_lines,
-    read_args,
-    render_request,
-    shorten,
-    wrap_rows,
+from handrail.approvals._display import (
+    Look,
+    RenderedLine,
+    Span,
+    count_columns,
+    inline,
+    make_printable,
+    render_line,
 )
-from handrail.approvals._rows import (
-    INDENT,
-    change_lines,
-    command_lines,
-    describe_grade,
-    source_lines,
-    title_lines,
-    why_line,
-)
-from handrail.permissions import FileChange, Grade, Pending, Undoable
+from handrail.approvals._patterns import expand_patterns
+from handrail.approvals._prompt import argument_lines, block, change_lines, note_lines, wrap_rows
+from handrail.approvals._view import RequestView, diff_rows
+from handrail.permissions import FileChange, Grade
+
+_INDENT = "  "
+_CONTEXT_LINES = 1
+_MEASURE = 98
+"""Columns in a headline: text further right is not seen."""
+_HEAD_ROWS, _TAIL_ROWS = 24, 8
+"""Rows first shown for one block: at its start and at its end."""
+_RAIL = re.compile("[┃║] ?")
+_CHANGED = re.compile(r" *(\d+) [-+] ?(.*)", re.DOTALL)
+_COUNTS = re.compile(r"\+(\d+) -(\d+)")
+_BLANKS = re.compile(" {2,}")
+_KEYS = re.compile(" {3,}")
+_GOES_ON, _OUTSIDE = re.compile("^┊ "), re.compile("^│ ")
+_SIGNS = {"!! ": "warning: ", "! ": "note: ", " · ": ", "}
+
+LOOKS: dict[Grade, Look] = {
+    Grade.UNKNOWN: "ask",
+    Grade.CHANGE: "ask",
+    Grade.UNCONFINED: "warning",
+    Grade.LEAVES: "warning",
+    Grade.LOSES: "bad",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,6 @@ class Question:
     lines: tuple[RenderedLine, ...]
     cut: bool
     """Whether the lines omit something shown only in the details."""
-    grade: Grade
 
     @property
     def seen(self) -> str:
@@ -51,8 +61,7 @@ class Question:
 
 
 def render_question(
-    pending: Pending,
-    request: RenderedRequest,
+    view: RequestView,
     *,
     workspace: str | os.PathLike[str] | None,
     width: int,
@@ -62,106 +71,134 @@ def render_question(
 
     ``undo`` is how a person can undo changes, such as a command.
     """
-    grade = raise_grade(pending.grade, request)
-    blocks = [wrap_rows(lines, width) for lines in _body(pending, grade, workspace)]
-    rows = [row for one in blocks if one for row in (RenderedLine(""), *shorten(one))]
-    said = [
-        replace(one, text=INDENT + one.text) for one in note_lines(request.hidden, request.mixed)
-    ]
-    why = wrap_rows([*said, why_line(pending, read_args(pending).get("command"))], width)
-    named = wrap_rows(source_lines(pending), width)
+    blocks = [wrap_rows(lines, width) for lines in _body(view, workspace)]
+    rows = [row for one in blocks if one for row in (RenderedLine(""), *_shorten(one))]
+    said = [replace(one, text=_INDENT + one.text) for one in note_lines(view)]
+    why = wrap_rows([*said, _why_line(view)], width)
+    named = wrap_rows([render_line(f"{_INDENT}{{}}", line) for line in view.sources], width)
     named = [RenderedLine(""), *named] if named else []
-    title = wrap_rows(title_lines(pending, grade, width=width, undo=undo), width)
+    title = wrap_rows(_title_lines(view, width, undo), width)
     return Question(
         lines=(*title, *named, *rows, RenderedLine(""), *why),
-        cut=any(len(one) > len(shorten(one)) for one in blocks),
-        grade=grade,
+        cut=any(len(one) > len(_shorten(one)) for one in blocks),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSummary:
-    """An approval request in the terminal's words, for your pages.
-
-    The title and the arguments are not yet safe to show: see ``make_printable``.
-    """
-
-    title: str
-    grade: Grade
-    """The call's grade, one step graver if there are signs of deceit."""
-    tag: str
-    """The grade in a few words."""
-    args: Mapping[str, Any]
-    request: RenderedRequest
+def _shorten(rows: list[RenderedLine]) -> list[RenderedLine]:
+    """Return a long block's first and last rows, with the number in between."""
+    between = len(rows) - _HEAD_ROWS - _TAIL_ROWS
+    if between <= 1:
+        return rows
+    gap = RenderedLine(f"[… {between} more rows; d shows them …]", "warning")
+    return [*rows[:_HEAD_ROWS], gap, *rows[-_TAIL_ROWS:]]
 
 
-def summarize_request(pending: Pending) -> RequestSummary:
-    """Return a page's text about an approval request, in the terminal's wording."""
-    request = render_request(pending)
-    grade = raise_grade(pending.grade, request)
-    title = pending.headline or f"Call {pending.call.name}"
-    title = f"Sign in for {pending.call.name}" if pending.kind == "login" else title
-    title += "?"
-    return RequestSummary(title, grade, describe_grade(pending, grade), read_args(pending), request)
-
-
-def describe_changes(pending: Pending) -> list[str]:
-    """Return what the tool says about a call, and what undo cannot restore."""
-    notes = [
-        change.description if isinstance(change, Undoable) else change
-        for change in pending.changes
-        if not isinstance(change, FileChange)
-    ]
-    return [note for note in notes if note]
-
-
-def measure_changes(pending: Pending) -> tuple[int, int]:
-    """Return the characters in all changing files, and how many line pairs are compared."""
-    files = [change for change in pending.changes if isinstance(change, FileChange)]
-    pairs = [(change.before or "", change.after or "") for change in files]
-    compared = sum((old.count("\n") + 1) * (new.count("\n") + 1) for old, new in pairs)
-    return sum(len(old) + len(new) for old, new in pairs), compared
-
-
-def raise_grade(grade: Grade, request: RenderedRequest) -> Grade:
-    """Return a call's grade. Signs of deceit make it graver by one."""
-    return Grade(min(grade + 1, Grade.LOSES)) if request.hidden or request.mixed else grade
+def _title_lines(view: RequestView, width: int, undo: str) -> list[RenderedLine]:
+    """Return what the call would do, as a question, with its grade at the right."""
+    pending, grade = view.pending, view.grade
+    title, tag = inline(view.title), view.tag
+    if pending.parts and pending.kind != "login" and count_columns(title) > width:
+        title = "Run this command?"  # which follows in full
+    if undo and grade is Grade.CHANGE and pending.kind != "form":
+        tag = " · ".join(filter(None, [tag, f"{undo} can undo it"]))
+    look: Look = "muted" if grade <= Grade.CHANGE else LOOKS[grade]
+    room = min(width, _MEASURE) - count_columns(title) - count_columns(tag)
+    if room < 2:  # noqa: PLR2004  blanks between the two
+        return [RenderedLine(title, "title"), RenderedLine(_INDENT + tag, look)]
+    start = len(title) + room
+    text = f"{title}{' ' * room}{tag}"
+    spans: tuple[Span, ...] = ((start, len(text), look),)
+    return [RenderedLine(text, "title", spans=spans)]
 
 
 def _body(
-    pending: Pending, grade: Grade, workspace: str | os.PathLike[str] | None
+    view: RequestView, workspace: str | os.PathLike[str] | None
 ) -> Iterator[Iterable[RenderedLine]]:
     """Yield the change, the command or the arguments, and what the tool says about them."""
-    args = dict(read_args(pending))
-    command = args.get("command")
-    if isinstance(command, str) and command:
-        yield [
-            *command_lines(args.pop("command"), pending, grade),
-            *(expand_patterns(command, workspace) if workspace is not None else ()),
-        ]
-    if is_shown_as_change(pending):
-        args = {name: value for name, value in args.items() if not _is_on_screen(value, pending)}
-    yield _argument_rows(args)
-    files = [change for change in pending.changes if isinstance(change, FileChange)]
-    for change in files:
-        yield change_lines(change, named=len(files) == 1 and change.path in pending.headline)
-    for one in pending.changes:
-        said = one if isinstance(one, str) else getattr(one, "description", "")
-        yield block(said) if said else ()
+    if view.command:
+        patterns = () if workspace is None else expand_patterns(view.command, workspace)
+        yield [*_command_lines(view), *patterns]
+    is_change = bool(view.files) and len(view.files) == len(view.pending.changes)
+    yield [
+        RenderedLine(_INDENT + line.text, line.look, line.condensed)
+        for name, value in view.beside.items()
+        if not (is_change and _is_on_screen(value, view.files))
+        for line in argument_lines(name, value)
+    ]
+    for change in view.files:
+        is_named = len(view.files) == 1 and change.path in view.pending.headline
+        heading = "" if is_named else "{}"
+        yield change_lines(change, heading=heading, context=_CONTEXT_LINES)
+    yield from map(block, view.notes)
 
 
-def _argument_rows(args: Mapping[str, Any]) -> Iterator[RenderedLine]:
-    for name, value in args.items():
-        for line in argument_lines(make_argument(name, value)):
-            yield RenderedLine(INDENT + line.text, line.look, line.condensed)
-
-
-def _is_on_screen(value: object, pending: Pending) -> bool:
+def _is_on_screen(value: object, changes: Iterable[FileChange]) -> bool:
     """Return whether the changes shown contain an argument."""
     if not isinstance(value, str) or not value:
         return False
-    changes = [change for change in pending.changes if isinstance(change, FileChange)]
-    return any(
-        value == change.path or value in (change.before or "") or value in (change.after or "")
-        for change in changes
-    )
+    parts = [part for part in value.split("\n") if part.strip()]
+    for change in changes:
+        if value in {change.path, change.before, change.after}:
+            return True
+        if value in (change.before or "") or value in (change.after or ""):
+            rows = [text for _, _, text in diff_rows(change, 0) if text.strip()]
+            if any(part in row or row in part for part in parts for row in rows):
+                return True  # it is not only in lines that stay as they are
+    return False
+
+
+def _command_lines(view: RequestView) -> Iterator[RenderedLine]:
+    """Yield a command unchanged, with its grave parts marked."""
+    shown, grade = make_printable(view.command), view.grade
+    is_same = shown.text == view.command
+    start = 0
+    for line in shown.text.split("\n"):
+        spans: list[Span] = [
+            (len(_INDENT) + first, len(_INDENT) + last, LOOKS[part.grade])
+            for part in (view.pending.parts if is_same and grade > Grade.CHANGE else ())
+            if part.grade is grade
+            and (first := max(part.start - start, 0)) < (last := min(part.end - start, len(line)))
+        ]
+        yield RenderedLine(_INDENT + line, condensed=shown.condensed, spans=tuple(spans))
+        start += len(line) + 1
+
+
+def _why_line(view: RequestView) -> RenderedLine:
+    """Return the policy's question, and the rule asking it, without the command shown above it."""
+    question, origin = view.question, view.pending.origin
+    if view.command:
+        question = question.replace(f"? `{view.command}`", "?", 1)
+    if question.endswith(")") and question.count("? (") == 1:
+        question = f"{question[:-1]}.".replace("? (", "? Reason: ")
+    if origin is None:
+        return render_line(f"{_INDENT}{{}}", question, look="muted")
+    stop = "" if question.endswith((".", "?", "!")) else "."
+    asked = f"{_INDENT}{{}}{stop} Asked by {{}}."
+    return render_line(asked, question, str(origin), look="muted")
+
+
+def put_in_words(line: RenderedLine) -> RenderedLine:
+    """Return a question's row without its rail, and with words for its signs."""
+    rail = _RAIL.match(line.text)
+    text = line.text[rail.end() :] if rail is not None else line.text
+    if line.look in {"added", "removed"} and (changed := _CHANGED.fullmatch(text)) is not None:
+        return RenderedLine(f"  | {line.look} {changed[1]}: {changed[2]}")
+    if line.look == "title":
+        words = _COUNTS.sub(r"\1 added, \2 removed", _BLANKS.sub(" ", text.strip()))
+        for sign, word in _SIGNS.items():
+            words = words.replace(sign, word)
+        return RenderedLine(f"Question: {words}")
+    if line.look == "plain" and text.startswith("  ") and text.endswith("? more"):
+        return RenderedLine(f"Answer with {_list_choices(text)}.")
+    if rail is None:
+        return replace(line, spans=())
+    return RenderedLine(f"  {_OUTSIDE.sub('| ', _GOES_ON.sub('', text.lstrip()))}")
+
+
+def _list_choices(text: str) -> str:
+    """Return a row's keys, each with what it does."""
+    *others, last = [
+        f"{key} ({label})"
+        for key, _, label in (one.partition(" ") for one in _KEYS.split(text.strip()))
+    ]
+    return f"{', '.join(others)} or {last}"

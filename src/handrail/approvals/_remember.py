@@ -10,7 +10,6 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from handrail import Call, Effect
 from handrail.approvals._display import make_printable
-from handrail.approvals._prompt import RenderedRequest
 from handrail.permissions import Explanation, Grade, Pending
 
 Scope: TypeAlias = Literal["run", "project", "always"]
@@ -96,14 +95,14 @@ def _parent(resource: str) -> str:
 
 
 def find_offers(
-    remember: Remembers | None, pending: Pending, prompt: RenderedRequest
+    remember: Remembers | None, pending: Pending, *, is_plain: bool
 ) -> Mapping[Scope, Sequence[Proposal]]:
     """Return the approvals a person can have remembered, by scope.
 
-    Returns none if the approval can be used only once, or if the request shows less than a rule
-    would allow: a part is omitted, condensed or written in escapes.
+    Returns none if the approval can be used only once, or if the request is not plain. With a part
+    omitted, condensed or written in escapes, it shows less than a rule would allow.
     """
-    if remember is None or pending.once or _is_incomplete(prompt):
+    if remember is None or pending.once or not is_plain:
         return MappingProxyType({})
     offers: dict[Scope, list[Proposal]] = {}
     for proposal in remember.propose(pending):
@@ -112,15 +111,11 @@ def find_offers(
     return MappingProxyType(offers)
 
 
-def explain_no_offer(remember: Remembers | None, pending: Pending, prompt: RenderedRequest) -> str:
+def explain_no_offer(remember: Remembers | None, pending: Pending, *, is_plain: bool) -> str:
     """Return why no approval is offered to be remembered, as a clause, or "" if unknown."""
-    if remember is not None and not pending.once and _is_incomplete(prompt):
+    if remember is not None and not pending.once and not is_plain:
         return "the request does not show all of it unchanged"
     return remember.refusal(pending) if isinstance(remember, ExplainsRefusal) else ""
-
-
-def _is_incomplete(prompt: RenderedRequest) -> bool:
-    return bool(prompt.cut or prompt.condensed or prompt.hidden or prompt.mixed)
 
 
 QUIET_SECONDS = 0.5

@@ -16,11 +16,10 @@ from anyio import CancelScope, CapacityLimiter, get_cancelled_exc_class, to_thre
 from handrail import Allow, Call, Deny, HandrailError
 from handrail._support.systems import find_user
 from handrail.approvals._dialogue import RAIL, Dialogue
-from handrail.approvals._display import MAX_PROMPT_BYTES, Look, RenderedLine, inline, wrap_line
-from handrail.approvals._prompt import CONTINUATION, render_request
-from handrail.approvals._question import render_question
+from handrail.approvals._display import MAX_PROMPT_BYTES, Look, RenderedLine, inline
+from handrail.approvals._prompt import render_request, wrap_rows
+from handrail.approvals._question import put_in_words, render_question
 from handrail.approvals._remember import QUIET_SECONDS, Host, Remembers
-from handrail.approvals._rows import put_in_words
 from handrail.approvals._tty import NO_PROMPT, Ended, Tty, Unanswerable, Withdrawn, answerable
 from handrail.permissions import Answer, Approver, Explanation, Pending
 
@@ -308,8 +307,7 @@ class _Asker:
             rows.append(RenderedLine(f"  {number}  {inline(choice, prose=True)}"))
         rows += [RenderedLine("")] * bool(choices)
         width = self._screen.width - len(RAIL)
-        wrapped = [row for line in rows for row in wrap_line(line, width, CONTINUATION)]
-        self._screen.show([RenderedLine(""), *map(_put_behind_rail, wrapped)])
+        self._screen.show([RenderedLine(""), *map(_put_behind_rail, wrap_rows(rows, width))])
         tty.drain()
         self._screen.ask(_put_behind_rail(RenderedLine(_NUMBER if choices else _WORDS)))
         said = tty.line().strip()
@@ -320,19 +318,19 @@ class _Asker:
         host = self._host
         width = self._screen.width - len(RAIL)
         request = render_request(pending, workspace=host.workspace, width=width)
-        if request.too_long:
-            reason = f"Denied: the call has {request.size} bytes, too many to show."
+        if request.view.too_long:
+            reason = f"Denied: the call has {request.view.size} bytes, too many to show."
             self._screen.show([RenderedLine(reason, "warning")])
-            return Deny(_TOO_LONG.format(request.size))
+            return Deny(_TOO_LONG.format(request.view.size))
         if count := host.rest.count(pending):
             what = pending.headline or f"{pending.call.name} {pending.call.args}"
             said = f"Allowed with the rest of the program, as call {count}: {what}"
             self._screen.show([RenderedLine(inline(said), "muted")])
             return Allow(by=host.by, via="terminal")
         question = render_question(
-            pending, request, workspace=host.workspace, width=width, undo=host.undo
+            request.view, workspace=host.workspace, width=width, undo=host.undo
         )
-        return Dialogue(pending, request, question, tty, screen=self._screen, host=host).answer()
+        return Dialogue(request, question, tty, screen=self._screen, host=host).answer()
 
 
 def _put_behind_rail(line: RenderedLine) -> RenderedLine:

@@ -12,52 +12,53 @@ from typing import Any
 
 import click
 
+# data, so that help imports no command: decision 030
 TOOLS = {
-    "list": ("tools_list", "List tools."),
-    "show": ("tools_show", "Show a tool as a model sees it."),
-    "search": ("tools_search", "Show which tools a model would find."),
-    "lint": ("tools_lint", "Check tools for problems that confuse models."),
+    "list": ("tools:list_tools", "List tools."),
+    "show": ("tools:show_tool", "Show a tool as a model sees it."),
+    "search": ("tools:search_tools", "Show which tools a model would find."),
+    "lint": ("tools_apis:lint_tools", "Check tools for problems that confuse models."),
     "call": ("tools_call", "Call a tool."),
-    "schema": ("schema", "Print a tool in the format of a model API."),
+    "schema": ("tools_apis:print_schema", "Print a tool in the format of a model API."),
     "explain": ("explain", "Show whether a call would be allowed, and why."),
 }
 RULES = {
-    "list": ("rules_list", "List the rules that apply, with file and line."),
-    "check": ("rules_check", "Check rule files for errors and rules that never decide."),
+    "list": ("rules:list_rules", "List the rules that apply, with file and line."),
+    "check": ("rules:check_rules", "Check rule files for errors and rules that never decide."),
     "replay": (
         "rules_replay",
         "Check recorded calls against the rules and show what would change.",
     ),
     "explain": ("explain", "Show whether a call would be allowed, and why."),
-    "import": ("rules_import", "Import permission rules from another agent."),
-    "forget": ("rules_forget", "Forget a remembered approval."),
+    "import": ("rules:import_rules", "Import permission rules from Claude Code."),
+    "forget": ("rules:forget_rules", "Forget a remembered approval."),
 }
 RUNS = {
-    "list": ("runs_list", "List saved runs, newest first."),
-    "show": ("runs_show", "Show what happened in a run, as a timeline of its calls."),
+    "list": ("runs_read:list_runs", "List saved runs, newest first."),
+    "show": ("runs_read:show_run", "Show what happened in a run, as a timeline of its calls."),
     "resume": ("runs_resume", "Resume a saved run."),
-    "approve": ("runs_approve", "Approve pending calls."),
-    "deny": ("runs_deny", "Deny pending calls."),
-    "stats": ("runs_stats", "Summarize calls, failures, durations, tokens and cost."),
-    "export": ("runs_export", "Export a run as JSON, or as a page to read."),
-    "verify": ("runs_verify", "Check that the journal of runs was not changed."),
-    "inbox": ("runs_inbox", "List all calls that are waiting, over all runs."),
-    "prune": ("runs_prune", "Delete old runs."),
-    "erase": ("runs_erase", "Delete all durable runs of a person or a service."),
-    "cancel": ("runs_cancel", "Cancel a run, and stop its tools."),
-    "migrate": ("runs_migrate", "Create or change the tables of durable runs."),
-    "rotate": ("runs_rotate", "Seal the texts of durable runs with the current key."),
-    "fork": ("runs_fork", "Start a new run from a turn of another one."),
+    "approve": ("runs_answer:approve", "Approve pending calls."),
+    "deny": ("runs_answer:deny", "Deny pending calls."),
+    "stats": ("runs_report:stats", "Summarize calls, failures, durations, tokens and cost."),
+    "export": ("runs_report:export", "Export a run as JSON, or as a page to read."),
+    "verify": ("runs_keep:verify_runs", "Check that the journal of runs was not changed."),
+    "inbox": ("runs_read:list_waiting", "List all calls that are waiting, over all runs."),
+    "prune": ("runs_keep:prune_runs", "Delete old runs."),
+    "erase": ("runs_keep:erase_runs", "Delete all durable runs of a person or a service."),
+    "cancel": ("runs_answer:cancel", "Cancel a run, and stop its tools."),
+    "migrate": ("runs_keep:migrate", "Create or change the tables of durable runs."),
+    "rotate": ("runs_keep:rotate", "Seal the texts of durable runs with the current key."),
+    "fork": ("runs_answer:fork", "Start a new run from a turn of another one."),
     "replay": ("runs_replay", "Run a recorded run again, without a model and without tools."),
-    "watch": ("runs_watch", "Print the events of a run as they happen."),
+    "watch": ("runs_read:watch_run", "Print the events of a run as they happen."),
 }
 MCP = {
-    "add": ("mcp_add", "Add an MCP server to your own list."),
-    "list": ("mcp_list", "List MCP servers, and which are reviewed."),
-    "show": ("mcp_show", "Show an MCP server and its approved tools."),
-    "review": ("mcp_review", "Review the tools of an MCP server, and approve them."),
-    "test": ("mcp_test", "Start an MCP server and list its tools."),
-    "remove": ("mcp_remove", "Remove an MCP server, and forget its approvals."),
+    "add": ("mcp:add_server", "Add an MCP server to your own list."),
+    "list": ("mcp:list_servers", "List MCP servers, and which are reviewed."),
+    "show": ("mcp:show_server", "Show an MCP server and its approved tools."),
+    "review": ("mcp:review_server", "Review the tools of an MCP server, and approve them."),
+    "test": ("mcp:test_server", "Start an MCP server and list its tools."),
+    "remove": ("mcp:remove_server", "Remove an MCP server, and forget its approvals."),
 }
 MODELS = {
     "list": ("models_list", "List names of models: of local servers, and those with known prices."),
@@ -80,14 +81,15 @@ ROOT = {
     "rules": (RULES, "Inspect, check and import permission rules."),
     "run": ("run", "Run a task non-interactively."),
     "runs": (RUNS, "Inspect, approve and resume saved runs."),
-    "schema": ("schema", "Print a tool in the format of a model API."),
+    "schema": ("tools_apis:print_schema", "Print a tool in the format of a model API."),
     "serve": ("serve", "Serve tools, or many MCP servers, to MCP clients."),
     "tools": (TOOLS, "Inspect and call tools."),
     "trust": ("trust", "Trust this workspace's settings, tools and instructions."),
     "worker": ("worker", "Work on durable runs until the process is stopped."),
     "undo": ("undo", "Undo the latest change of a tool or command."),
 }
-"""By name: the command's module, or its subcommands; and one line of help."""
+"""By name: the command's module, and its name there if the module has several, or its subcommands;
+and one line of help."""
 _ALIASES = {"gateway": "serve"}
 """Other names of commands. They are not listed."""
 _COMMANDS = "handrail.cli.commands"
@@ -119,7 +121,9 @@ class LazyGroup(click.Group):
             return None
         where, summary = self._later[cmd_name]
         if isinstance(where, str):
-            command: click.Command = import_module(f"{_COMMANDS}.{where}").command
+            module, _, attribute = where.partition(":")
+            found = import_module(f"{_COMMANDS}.{module}")
+            command: click.Command = getattr(found, attribute or "command")
             return command
         return LazyGroup(where, name=cmd_name, help=summary)
 

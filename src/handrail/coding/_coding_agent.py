@@ -92,6 +92,7 @@ def coding_agent(  # noqa: PLR0913  each is an option with a default
     """
     without = _check_names(without)
     model = named(model, retries=0) if isinstance(model, str) else model
+    # rules and sandbox need each other, which no caller should have to know: decision 053
     sandbox: Sandbox | None = None
     if "bash" not in without:
         sandbox = Sandbox(

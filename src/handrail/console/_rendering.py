@@ -16,7 +16,7 @@ from handrail.console._config import Role
 from handrail.console._figures import ago, count, duration, moment, short_moment, time_left
 from handrail.console._guard import NO_ONE, STATIC, Visit
 from handrail.console._identity import Person
-from handrail.console._request import LOOKS, tag_of
+from handrail.console._request import LOOKS, SIGNS, tag_of
 from handrail.console._shown import Clear, escaped, finish, one_line, pieces
 from handrail.runs.records import to_path
 from handrail.runs.wording import describe_call_status, describe_status
@@ -38,7 +38,7 @@ def make_environment() -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         loader=PackageLoader("handrail.console"),
-        finalize=finish,
+        finalize=finish,  # no template can forget it: decision 075
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -46,7 +46,7 @@ def make_environment() -> Environment:
     own = (one_line, pieces, escaped, tag_of, to_path)
     said = (ago, count, duration, moment, short_moment, time_left)
     known |= {function.__name__: function for function in (*own, *said)}
-    known |= {"menu": MENU, "looks": LOOKS}
+    known |= {"menu": MENU, "looks": LOOKS, "signs": SIGNS}
     known |= {"status": describe_status, "call_status": describe_call_status}
     known |= {"details": {}, "facts": {}}  # only an exported run has details
     return environment

@@ -9,19 +9,16 @@ from typing import Any, NamedTuple, cast
 
 from handrail.approvals import (
     FormField,
-    RequestSummary,
-    describe_changes,
+    RequestView,
     diff_rows,
-    measure_changes,
     name_grade,
     read_form,
-    summarize_request,
+    view_request,
 )
 from handrail.console._figures import count
 from handrail.console._shown import Clear, Piece, pieces
-from handrail.permissions import FileChange, Grade, Pending
+from handrail.permissions import FileChange, Grade, Origin, Pending
 from handrail.runs.records import to_path
-from handrail.sources import describe_sources, split_question
 
 SHORT_BYTES = 4_000
 """A longer request is first shown in part, and is approved only where all of it is shown."""
@@ -38,11 +35,12 @@ LOOKS = {
     Grade.LEAVES: Clear("warn"),
     Grade.LOSES: Clear("bad"),
 }
-_DIFF = {
+SIGNS = {
     "+": (Clear("add"), Clear("+"), Clear("added")),
     "-": (Clear("del"), Clear("\u2212"), Clear("removed")),
     " ": (Clear(""), Clear(""), Clear("")),
 }
+"""A changed line's look, sign and word."""
 NOTHING = Clear("")
 
 
@@ -54,28 +52,18 @@ class ArgumentView(NamedTuple):
     cut: Clear = NOTHING
 
 
-class DiffRow(NamedTuple):
-    """A line in a change."""
-
-    sign: str
-    number: int
-    look: Clear
-    mark: Clear
-    word: Clear
-    parts: list[Piece]
-
-
 class ChangeView(NamedTuple):
     """A file's change."""
 
     path: str
     note: Clear
-    rows: list[DiffRow]
+    rows: list[tuple[str, int, str]]
+    """Each line's sign, number and text."""
     cut: Clear = NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestView:
+class RequestPage:
     """A request, ready for the template."""
 
     path: str
@@ -90,11 +78,10 @@ class RequestView:
     removes: tuple[str, ...]
     arguments: list[ArgumentView]
     changes: list[ChangeView]
-    notes: list[str]
+    notes: tuple[str, ...]
     hidden: int
     mixed: tuple[str, ...]
-    rule: str
-    source: str
+    origin: Origin | None
     question: str
     sources: list[str]
     """Who named the values in the call, if not its user."""
@@ -109,43 +96,41 @@ class RequestView:
     fields: tuple[FormField, ...] = ()
 
 
-def view_request(pending: Pending, *, full: bool, may_answer: bool) -> RequestView:
+def make_page(pending: Pending, *, full: bool, may_answer: bool) -> RequestPage:
     """Return a request as the page shows it.
 
     Without ``full``, a long request is shown in part. Who may not answer sees no arguments.
     """
-    wide = _is_wide(pending)
+    view = view_request(pending)
+    chars, compared = view.measure()
+    wide = compared > MAX_COMPARED or chars > MAX_BYTES
     if wide or not may_answer:  # comparing them takes too long, or is for nothing
-        pending = replace(pending, changes=())
-    summary = summarize_request(pending)
-    size = _size(summary, pending)
+        view = replace(view, pending=replace(pending, changes=()))
+    size = _size(view)
     complete = may_answer and size <= (MAX_BYTES if full else SHORT_BYTES)
-    args = dict(summary.args)
-    command = args.pop("command", None) if isinstance(args.get("command"), str) else None
-    grade, origin = summary.grade, pending.origin
-    too_long = wide or summary.request.too_long or size > MAX_BYTES
-    return RequestView(
+    args, grade = view.beside, view.grade
+    too_long = wide or view.too_long or size > MAX_BYTES
+    return RequestPage(
         path=to_path(pending.id),
-        title=summary.title if may_answer else f"Call {pending.call.name}?",
+        title=view.title if may_answer else f"Call {pending.call.name}?",
         look=LOOKS[grade],
-        tag=Clear(summary.tag) if may_answer else tag_of(grade, is_command=bool(pending.parts)),
+        tag=Clear(view.tag) if may_answer else tag_of(grade, is_command=bool(pending.parts)),
         tool=pending.call.name,
         grave=grade is Grade.LOSES,
         hides=not may_answer,
-        command=_command(command, pending, grade, complete=complete) if may_answer else [],
+        command=_command(view, complete=complete) if may_answer else [],
         removes=tuple(path for part in pending.parts for path in part.removes or ()),
         arguments=[
             _argument(name, args[name], complete=complete) if may_answer else ArgumentView(name, [])
             for name in args
         ],
-        changes=[] if too_long else list(_changes(pending, complete=complete)),
-        notes=describe_changes(pending),
-        hidden=summary.request.hidden,
-        mixed=summary.request.mixed if may_answer else (),
-        rule=origin.rule if origin else "",
-        source=f"{origin.file}:{origin.line}" if origin and origin.file else "",
-        question=split_question(pending.question, pending.sources) if may_answer else "",
-        sources=describe_sources(pending.sources) if may_answer else [],
+        changes=[] if too_long else list(_changes(view, complete=complete)),
+        notes=view.notes,
+        hidden=view.hidden,
+        mixed=view.mixed if may_answer else (),
+        origin=pending.origin,
+        question=view.question if may_answer else "",
+        sources=view.sources if may_answer else [],
         too_long=too_long,
         full=full,
         complete=complete and not too_long,
@@ -160,32 +145,23 @@ def tag_of(grade: Grade, *, is_command: bool) -> Clear:
     return Clear(name_grade(grade, is_command=is_command) or "changes files")
 
 
-def _is_wide(pending: Pending) -> bool:
-    """Return whether the changes together are too much to compare them."""
-    chars, compared = measure_changes(pending)
-    return compared > MAX_COMPARED or chars > MAX_BYTES
+def _size(view: RequestView) -> int:
+    paths = [change.path for change in view.files]
+    paths += [path for part in view.pending.parts for path in part.removes or ()]
+    several = (view.title, *paths, *view.notes)
+    return view.size + view.measure()[0] + sum(len(text) for text in several)
 
 
-def _size(summary: RequestSummary, pending: Pending) -> int:
-    paths = [change.path for change in pending.changes if isinstance(change, FileChange)]
-    paths += [path for part in pending.parts for path in part.removes or ()]
-    several = (summary.title, *paths, *describe_changes(pending))
-    chars, _ = measure_changes(pending)
-    return summary.request.size + chars + sum(len(text) for text in several)
-
-
-def _command(
-    command: str | None, pending: Pending, grade: Grade, *, complete: bool
-) -> list[list[Piece]]:
+def _command(view: RequestView, *, complete: bool) -> list[list[Piece]]:
     """Return a command unchanged, with its grave parts marked."""
-    if command is None:
+    if not view.command:
         return []
     marks = [
         (part.start, part.end, "grave")
-        for part in pending.parts
-        if grade > Grade.CHANGE and part.grade >= grade
+        for part in view.pending.parts
+        if view.grade > Grade.CHANGE and part.grade >= view.grade
     ]
-    return pieces(command if complete else command[:_SHORT_CHARS], marks if complete else ())
+    return pieces(view.command if complete else view.command[:_SHORT_CHARS], marks * complete)
 
 
 def _argument(name: str, value: Any, *, complete: bool) -> ArgumentView:
@@ -200,20 +176,13 @@ def _argument(name: str, value: Any, *, complete: bool) -> ArgumentView:
     return ArgumentView(str(name), pieces(start), cut)
 
 
-def _changes(pending: Pending, *, complete: bool) -> Iterator[ChangeView]:
-    for change in pending.changes:
-        if isinstance(change, FileChange):
-            rows = [_row(*row) for row in diff_rows(change)]
-            most = len(rows) if complete else _SHORT_ROWS
-            more = len(rows) - most
-            cut = Clear(f"… {count(more, 'more line')}") if more > 0 else NOTHING
-            yield ChangeView(change.path, _note(change), rows[:most], cut)
-
-
-def _row(sign: str, number: int, text: str) -> DiffRow:
-    look, mark, word = _DIFF.get(sign, _DIFF[" "])
-    parts = [piece for line in pieces(text) for piece in line]
-    return DiffRow(sign, number, look, mark, word, parts)
+def _changes(view: RequestView, *, complete: bool) -> Iterator[ChangeView]:
+    for change in view.files:
+        rows = list(diff_rows(change))
+        most = len(rows) if complete else _SHORT_ROWS
+        more = len(rows) - most
+        cut = Clear(f"… {count(more, 'more line')}") if more > 0 else NOTHING
+        yield ChangeView(change.path, _note(change), rows[:most], cut)
 
 
 def _note(change: FileChange) -> Clear:

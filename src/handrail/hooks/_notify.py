@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import urllib.request
 from collections.abc import Callable
-from http.client import HTTPException
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from anyio import to_thread
 
 from handrail import Call, CheckedCall, Hook, Result
+from handrail.net import is_loopback
 from handrail.permissions import Pending
 
-_OF_THIS_MACHINE = {("http", "127.0.0.1"), ("http", "localhost")}
 _log = logging.getLogger("handrail.hooks")
 
 
@@ -38,7 +35,8 @@ def notify(
         timeout: Seconds until the webhook is given up.
     """
     parts = urlsplit(url)
-    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in _OF_THIS_MACHINE:
+    is_here = parts.scheme == "http" and is_loopback(parts.hostname or "")
+    if parts.scheme != "https" and not is_here:
         raise ValueError(f"A webhook needs https, got {url!r}.")
 
     async def after(_call: CheckedCall | Call, result: Result) -> Result:
@@ -54,6 +52,10 @@ def notify(
 
 
 def _post(url: str, body: dict[str, str], timeout: float) -> None:
+    import urllib.request  # loading it takes as long as all hooks
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+
     headers = {"content-type": "application/json"}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310  checked
     try:

@@ -23,7 +23,7 @@ def bounded_hooks(most: float) -> Hooks:
 
 async def ask_plain(request: httpx2.Request) -> None:
     """Ask for an uncompressed answer."""
-    request.headers["Accept-Encoding"] = "identity"
+    request.headers["Accept-Encoding"] = "identity"  # clients unpack without a bound: decision 086
 
 
 async def bound_answer(response: httpx2.Response, *, most: float = math.inf) -> None:

@@ -32,9 +32,10 @@ except ModuleNotFoundError as error:
     raise name_extra(error, __name__, "console-oidc") from error
 
 from handrail import HandrailError, Refused, ToolFailed
+from handrail.net._addresses import is_loopback
 from handrail.net._url import Url, parse_url
 
-ALGORITHMS = ("ES256", "PS256", "RS256")
+ALGORITHMS = ("ES256", "PS256", "RS256")  # fixed: the provider's list is not asked: decision 076
 """How an ID token may be signed: by a provider's private key. No ``none``, and no HMAC."""
 LOGIN_SECONDS = 600.0
 MAX_BYTES = 256 * 1024
@@ -46,7 +47,6 @@ _FORM = {
     "accept": "application/json",
     "content-type": "application/x-www-form-urlencoded",
 }
-_LOOPBACK = ("127.0.0.1", "localhost")
 
 
 class OidcError(HandrailError):
@@ -221,4 +221,4 @@ class OidcClient:
 
 
 def _is_here(url: Url) -> bool:
-    return url.scheme == "http" and url.host in _LOOPBACK
+    return url.scheme == "http" and is_loopback(url.host)

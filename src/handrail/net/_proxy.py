@@ -23,7 +23,6 @@ from handrail.net._guard import Guard
 from handrail.net._hosts import display_host, normalize_host, parse_address
 from handrail.net._places import Places, find_peer
 from handrail.net._request import BadRequest, ProxyRequest, read_head, read_request
-from handrail.net._tunnel import carry, forward_bytes
 
 Connect: TypeAlias = Callable[[str, int], socket.socket]
 """Connects to a literal address and a port."""
@@ -208,7 +207,7 @@ class Proxy:
             else:
                 client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 upstream.sendall(rest)
-                carry(client, upstream, idle=_IDLE_SECONDS)
+                _carry(client, upstream, idle=_IDLE_SECONDS)
 
     def _connect_to(self, request: ProxyRequest) -> socket.socket:
         """Connect to a request's target, if allowed."""
@@ -251,7 +250,7 @@ def _exchange(
     upstream.settimeout(_IDLE_SECONDS)
     first = rest[: request.body]
     upstream.sendall(request.head + first)
-    forward_bytes(client, upstream, request.body - len(first))
+    _forward_bytes(client, upstream, request.body - len(first))
     while piece := upstream.recv(_CHUNK_BYTES):
         client.sendall(piece)
 
@@ -290,3 +289,57 @@ def proxy_variables(port: int) -> dict[str, str]:
     names = ("http_proxy", "https_proxy", "all_proxy")
     lower, upper = dict.fromkeys(names, place), dict.fromkeys(map(str.upper, names), place)
     return lower | upper | dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1")
+
+
+def _carry(first: socket.socket, second: socket.socket, *, idle: float) -> None:
+    """Forward both ways, until both ends finish, one breaks, or the connection is idle.
+
+    Each direction has its own thread: an end that only sends must not block the other.
+    """
+    tunnel = _Tunnel(idle)
+    for end in (first, second):
+        end.settimeout(idle)
+    back = threading.Thread(target=tunnel.carry, args=(second, first), daemon=True)
+    back.start()
+    tunnel.carry(first, second)
+    back.join()
+
+
+class _Tunnel:
+    """Two directions sharing the last activity's time."""
+
+    def __init__(self, idle: float) -> None:
+        self._idle = idle
+        self._last_received = time.monotonic()
+
+    def carry(self, source: socket.socket, target: socket.socket) -> None:
+        """Forward one way."""
+        with suppress(OSError):
+            while piece := self._receive(source):
+                target.sendall(piece)
+            target.shutdown(socket.SHUT_WR)
+            return
+        for end in (source, target):
+            with suppress(OSError):  # it may be gone already
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _receive(self, source: socket.socket) -> bytes:
+        while True:
+            try:
+                piece = source.recv(_CHUNK_BYTES)
+            except TimeoutError:
+                if time.monotonic() - self._last_received >= self._idle:
+                    raise
+            else:
+                self._last_received = time.monotonic()
+                return piece
+
+
+def _forward_bytes(source: socket.socket, target: socket.socket, count: int) -> None:
+    """Forward some bytes, one way."""
+    while count:
+        piece = source.recv(min(count, _CHUNK_BYTES))
+        if not piece:
+            raise ConnectionError("The body is shorter than its Content-Length.")
+        target.sendall(piece)
+        count -= len(piece)

@@ -97,7 +97,7 @@ def _write_segment(parameter: Parameter, value: Any) -> str:
 
 def _check_segments(path: str) -> None:
     """Reject a path a server may read as another one, however often it decodes it."""
-    for _ in range(_MAX_DECODINGS):
+    for _ in range(_MAX_DECODINGS):  # `DELETE /files/../admin`: decision 064
         if any(segment in (".", "..") for segment in _SEGMENT_ENDS.split(path)):
             raise Refused("Not sent: an argument would lead to another path ('.' or '..').")
         if _CONTROLS.search(path):

@@ -17,6 +17,7 @@ CALL = "_handrail_call"
 """The only function a program gets from outside. Only the functions below can reach it."""
 _VALUE = "_handrail_value"
 _WRITE = "_handrail_write"
+# a value would leave as a graph, beyond the interpreter's limits: decision 153
 _PRELUDE = f"""\
 import json as {_VALUE}
 

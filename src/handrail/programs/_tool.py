@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from handrail import READ, Access, Context, Exposure, Result, Tool, Toolset, tool
+from handrail import READ, Access, Context, Exposure, Result, Spec, Tool, Toolset, tool
 from handrail.programs._prelude import write_prelude
 from handrail.programs._program import Program, ProgramFunctions, ProgramLimits
 from handrail.programs._report import DESCRIPTION
-from handrail.programs._search import describe_search, make_search
-from handrail.programs._stubs import Stubs, make_functions
+from handrail.programs._stubs import Function, Stubs, make_functions
 
 AnyFunction = Tool[..., Any] | Callable[..., Any]
 _FOREVER = float("inf")
@@ -21,6 +20,10 @@ MAX_TOKENS = 4_000
 _CHARS_PER_TOKEN = 4
 USE = "program"
 """The key in a spec's metadata: ``only`` for programs only, ``also`` for both, or ``never``."""
+_FIND = "find_functions"
+_MAX_FOUND = 20
+_MAX_NAMES_CHARS = 2_600
+"""Characters of names in the description: less than 1,000 tokens."""
 
 
 def program_tool(
@@ -45,7 +48,7 @@ def program_tool(
     tools = functions if isinstance(functions, Toolset) else Toolset(*functions)
     specs = tools.specs
     shown = Stubs(make_functions(specs).values()).text
-    own = [make_search(tools)] if len(shown) > over * _CHARS_PER_TOKEN else []
+    own = [_make_search(tools)] if len(shown) > over * _CHARS_PER_TOKEN else []
     callable_ = make_functions([*specs, *[one.spec for one in own]])
     offer = ProgramFunctions(
         callable_,
@@ -55,7 +58,7 @@ def program_tool(
         (*[spec.name for spec in specs], *own),
     )
     if own:
-        shown = describe_search(callable_, own[0].spec)
+        shown = _describe_search(callable_, own[0].spec)
     effect = max([spec.effect for spec in specs], default=READ)
 
     @tool(
@@ -118,3 +121,52 @@ def _touch_program(code: str) -> Access:  # noqa: ARG001  as the tool's paramete
 def _headline(code: str) -> str:
     lines = code.strip().count("\n") + 1
     return f"Run a program of {lines} line{'s' * (lines != 1)}"
+
+
+def _make_search(tools: Toolset) -> Tool[..., Any]:
+    """Return the tool that searches these."""
+    indexed = tools.map(_defer)
+    functions = {one.spec.name: one for one in make_functions(tools.specs).values()}
+
+    @tool(name=tools.free_name(_FIND), effect=READ, touches=lambda **_: ())
+    def find_functions(query: str, limit: int = 5) -> str:
+        """Find functions by what they do. Print the result.
+
+        Args:
+            query: A few words about what you need.
+            limit: How many to return.
+        """
+        found = indexed.search(query, limit=max(1, min(limit, _MAX_FOUND)))
+        if not found:
+            return f"No function fits {query[:_MAX_QUOTED_CHARS]!r}. Use other words."
+        return Stubs([functions[name] for name in found]).text
+
+    return find_functions
+
+
+_MAX_QUOTED_CHARS = 60
+
+
+def _defer(one: Tool[..., Any]) -> Tool[..., Any]:
+    return replace(one, spec=replace(one.spec, exposure=Exposure.DEFERRED))
+
+
+def _describe_search(functions: Mapping[str, Function], search: Spec) -> str:
+    """Return the model's text about functions it has to search for."""
+    own = next(one for one in functions.values() if one.spec is search)
+    names = [name for name, one in functions.items() if one is not own]
+    shown, room = list[str](), _MAX_NAMES_CHARS
+    for name in names:
+        room -= len(name) + 2
+        if room < 0:
+            break
+        shown.append(name)
+    more = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
+    how = _HOW.format(count=len(names), find=own.name)
+    return f"{Stubs([own]).text}\n\n{how}\n{', '.join(shown)}{more}"
+
+
+_HOW = (
+    "It finds the {count} others, by what they do. Write a first program that prints what you "
+    'need, and call these in the next one: `print(await {find}(query="..."))`. Their names:'
+)

@@ -34,7 +34,6 @@ from handrail.providers._formats.tolerant import (
     text_at,
 )
 from handrail.providers._offer import Finds, ToolSearch, make_offer
-from handrail.providers._readers.anthropic import decode_messages
 from handrail.providers._schema.compile import Fitted
 from handrail.providers._schema.dialects import ANTHROPIC
 from handrail.providers._schema.limits import Load
@@ -54,7 +53,6 @@ __all__ = [
     "Stream",
     "compile",
     "decode",
-    "decode_messages",
     "decode_stream",
     "encode_messages",
     "encode_result",
@@ -84,6 +82,7 @@ _TOOLS = ToolFormat(
     StrictBudget(
         requested=Load(tools=20, optional=24, unions=16, size=math.inf),
         # all strict tools become one grammar, and its limit is not documented
+        # below what it documents: it rejected some sets within that: decision 026
         automatic=Load(tools=8, optional=12, unions=8, size=8_000),
     ),
 )
@@ -114,6 +113,7 @@ def encode_tools(
     direct, finder, found = offer.encode(sorted(offer.deferred) if search == "hosted" else loaded)
     if search == "plain":
         return [*direct, *finder, *found]
+    # not by default: the provider gets tools denied to this user: decision 056
     searches = [_HOSTED] if search == "hosted" and found else finder
     return [*direct, *searches, *({**one, "defer_loading": True} for one in found)]
 

@@ -34,7 +34,6 @@ from handrail.providers._formats.history import (
 from handrail.providers._formats.ids import MAX_ID_CHARS, fit_id
 from handrail.providers._formats.tolerant import NO_NAMES, Data, Names, sendable
 from handrail.providers._offer import make_offer
-from handrail.providers._readers.gemini import decode_messages
 from handrail.providers._schema.compile import Fitted
 from handrail.providers._schema.dialects import GOOGLE
 from handrail.providers._streams.gemini import API, UNSIGNED, Stream, decode
@@ -52,7 +51,6 @@ __all__ = [
     "Stream",
     "compile",
     "decode",
-    "decode_messages",
     "decode_stream",
     "encode_messages",
     "encode_result",

@@ -41,7 +41,6 @@ from handrail.providers._formats.tolerant import (
     text_at,
 )
 from handrail.providers._offer import make_offer
-from handrail.providers._readers.openai_chat import SHOWN_BELOW, decode_messages
 from handrail.providers._schema.compile import Fitted
 from handrail.providers._schema.dialects import OPENAI
 from handrail.providers._streams.openai_chat import API as _API
@@ -60,7 +59,6 @@ __all__ = [
     "Stream",
     "compile",
     "decode",
-    "decode_messages",
     "decode_stream",
     "encode_messages",
     "encode_result",
@@ -69,6 +67,8 @@ __all__ = [
 ]
 
 API: Final = _API
+_SHOWN_BELOW = "[Images and files follow in the next message.]"
+"""Text for a result whose images and files are in the message after all results."""
 MAX_CALL_ID_CHARS = 40
 _MAX_DESCRIPTION_CHARS = 1024
 """The length accepted by every server for this API."""
@@ -264,7 +264,7 @@ def _results(results: ToolResults, turn: PlacedMessage, lost: Losses) -> list[Bo
         text = lost.text(result.text)
         if media:
             lost.add(f"images and files of {result.call_id!r} are sent in a separate message")
-            text += f"{_gap(text)}{SHOWN_BELOW}"
+            text += f"{_gap(text)}{_SHOWN_BELOW}"
             shown.append({"type": "text", "text": f"[Images and files of call {call_id}:]"})
             shown += _content_parts(media, lost)
         written.append(_result(call_id, result, text, lost))

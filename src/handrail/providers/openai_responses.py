@@ -32,9 +32,15 @@ from handrail.providers._formats.history import (
     text_of,
 )
 from handrail.providers._formats.ids import MAX_ID_CHARS, fit_id
-from handrail.providers._formats.tolerant import NO_NAMES, Data, Names, sendable
+from handrail.providers._formats.tolerant import (
+    NO_NAMES,
+    Data,
+    Names,
+    objects_at,
+    sendable,
+    text_at,
+)
 from handrail.providers._offer import Finds, ToolSearch, make_offer
-from handrail.providers._readers.openai_responses import SEARCH_TEXT, decode_messages, found_names
 from handrail.providers._schema.compile import Fitted, compile_arguments, compile_result
 from handrail.providers._schema.dialects import OPENAI
 from handrail.providers._schema.references import UnsupportedSchema
@@ -54,7 +60,6 @@ __all__ = [
     "Stream",
     "compile",
     "decode",
-    "decode_messages",
     "decode_stream",
     "encode_messages",
     "encode_result",
@@ -77,6 +82,8 @@ _OFFICE = frozenset(
     )
 )
 _HOSTED = {"type": "tool_search"}
+_SEARCH_TEXT = "[Result of the tool search {}:]"
+"""How a message with a search's text begins. The search's own output has only tools."""
 _STORED = frozenset(("id", "status"))
 """Item fields referring to the provider's store. Without the store they are rejected."""
 
@@ -223,7 +230,7 @@ def _write_reply(reply: Reply, turn: PlacedMessage, finds: Finds, lost: Losses) 
                 items += _write_thought(part, lost)
             case Opaque():
                 item = lost.data(part)
-                finds.hosted |= {*found_names(item)}
+                finds.hosted |= {*_found_names(item)}
                 items += [item] if item else []
             case _:
                 items.append(_write_call(part, fields, turn, (finds, lost)))
@@ -231,6 +238,13 @@ def _write_reply(reply: Reply, turn: PlacedMessage, finds: Finds, lost: Losses) 
         items.pop()
         lost.add("incomplete reasoning is omitted")
     return items
+
+
+def _found_names(item: BodyPart) -> list[str]:
+    """Return the tool names in a search's output, including those in a namespace."""
+    tools = list(objects_at(item, "tools")) if item.get("type") == "tool_search_output" else []
+    tools += [inner for tool in tools for inner in objects_at(tool, "tools")]
+    return [text_at(tool, "name") for tool in tools if tool.get("type") == "function"]
 
 
 def _write_call(
@@ -295,7 +309,7 @@ def _for_caller(item: BodyPart, callers: Mapping[str, Any]) -> BodyPart:
 def _search_text(call_id: str, result: Result, lost: Losses) -> list[BodyPart]:
     parts = result.parts or (Text(result.text),)
     content = _contents((Text(lost.failure_prefix(result)), *parts), lost)
-    label = {"type": "input_text", "text": SEARCH_TEXT.format(call_id)}
+    label = {"type": "input_text", "text": _SEARCH_TEXT.format(call_id)}
     if not content:
         return []
     lost.add(f"the text of {result.call_id!r} is sent in a separate message")

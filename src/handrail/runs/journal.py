@@ -131,6 +131,7 @@ def extend(
     entries: list[JournalEntry] = []
     for line in lines:
         number += 1
+        # without a key: a process that writes here could read it: decision 059
         digest = chain_digest(digest, head.run, number, line)
         entries.append(JournalEntry(head.run, number, line.kind, line.body, digest))
         if line.kind == STATUS:

@@ -9,7 +9,7 @@ from difflib import unified_diff
 from typing import Any, TypeAlias, assert_never
 from urllib.parse import unquote
 
-from handrail import Access, Allow, Ask, Call, Decision, Deny, Result, Text
+from handrail import Allow, Ask, Call, Decision, Deny, Result, Text
 from handrail.events import (
     Answered,
     Asked,
@@ -134,7 +134,9 @@ def make_diff(changes: Iterable[PlannedChange]) -> str:
             text = change if isinstance(change, str) else change.description
             pieces += [f"{text}\n"] if text else []
             continue
-        before, after = ((text or "").splitlines() for text in (change.before, change.after))
+        texts = (change.before or "", change.after or "")
+        shared = "\n" * all(text.endswith("\n") for text in texts if text)  # else it differs
+        before, after = (text.removesuffix(shared).split("\n") if text else [] for text in texts)
         diff = unified_diff(before, after, f"a/{change.path}", f"b/{change.path}", lineterm="")
         pieces += [f"{line}\n" for line in diff]
     return "".join(pieces)[:MAX_DIFF_CHARS]
@@ -233,7 +235,7 @@ def _decision_line(event: Decided | Reviewed) -> LineFields:
         return {**_head(event.at, "reviewed", event.call_id), **said}
     line = {
         **_head(event.at, "decided", event.call_id),
-        "accesses": [_access(access) for access in event.accesses],
+        "accesses": [[one.verb.name.lower(), one.resource] for one in event.accesses],
         **_decision(event.decision),
         "origin": _origin(event.decision.origin),
     }
@@ -243,10 +245,6 @@ def _decision_line(event: Decided | Reviewed) -> LineFields:
         line["after"] = dict(event.after)
     changed = event.call
     return line if changed is None else {**line, "tool": changed.name, "args": _args(changed)}
-
-
-def _access(access: Access) -> list[str]:
-    return [access.verb.name.lower(), access.resource]
 
 
 def _decision(decision: Decision) -> LineFields:

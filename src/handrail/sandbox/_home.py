@@ -68,6 +68,7 @@ def _format(key: str, separator: str, value: str) -> str:
     return f"[{section}]\n\t{name}{given}\n"
 
 
+# what is shown, since a list of secrets is never complete: decision 040
 NEEDED: Final = """
     .asdf .bun/bin .bun/install .cabal/bin .cabal/packages .cabal/store .cache/Cypress
     .cache/coursier .cache/deno .cache/go-build .cache/ms-playwright .cache/node .cache/pip

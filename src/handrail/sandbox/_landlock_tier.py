@@ -133,6 +133,7 @@ class LandlockTier:
             text = script.encode(command, self._setup.limits, opening=opening)
             words = script.argv(self._setup.shell, pipes.file(text))
             environment = {**self._git_variables(), **self._variables, **variables}
+            # a thread restricts itself, so no Python runs between fork and exec: decision 019
             process = self._spawn(
                 lambda: popen(
                     words,

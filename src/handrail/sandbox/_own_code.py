@@ -44,6 +44,7 @@ def find_own_code(root: str, opened: Collection[str]) -> OwnCode:
     Raises SandboxUnavailable for code found through a link: a command could replace it.
     """
     free = [f"{root}/{name}" for name in opened]
+    # commands must not change what runs outside the sandbox: decision 082
     for path in list_code_folders():
         _require_no_link(path, root, free)
     found = [path for path in find_code_folders(root) if not _is_in(path, free)]

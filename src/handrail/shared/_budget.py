@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from anyio import to_thread
 
@@ -27,17 +29,12 @@ from handrail.shared._estimates import (
 )
 from handrail.shared._guarded import Guarded, Terms
 from handrail.shared._holders import Per, check_per, digest, find_holder, name_function
-from handrail.shared._windows import (
-    Window,
-    check_window,
-    describe_time,
-    describe_window,
-    find_period,
-)
 
 Amount: TypeAlias = Decimal | float
 _WAIT_SECONDS = 30.0
 _NAME = re.compile("[a-z0-9_]{1,50}")
+_Window: TypeAlias = Literal["day", "month"] | float
+"""A day or a month in UTC, or seconds."""
 
 
 class Budget:
@@ -70,7 +67,7 @@ class Budget:
         *,
         database: str | os.PathLike[str] | RunStore,
         per: Per = "principal",
-        window: Window = "day",
+        window: _Window = "day",
         unit: BudgetUnit = "cost",
         at_limit: str | Model = "refuse",
         name: str = "",
@@ -79,7 +76,7 @@ class Budget:
         wait: float = _WAIT_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        check_window(window)
+        _check_window(window)
         _check_options(limit, unit, per)
         if unit == "calls" and at_limit not in ("refuse", "ask"):
             raise ValueError("Budget(unit='calls', at_limit=...): pass 'refuse' or 'ask'.")
@@ -88,7 +85,7 @@ class Budget:
             raise ValueError(f"Budget(name={self.name!r}): use a-z, 0-9 and _.")
         self._limit = limit
         self._per: Per = per
-        self._window: Window = window
+        self._window: _Window = window
         self._unit: BudgetUnit = unit
         self._prices = prices
         self._store = database if isinstance(database, RunStore) else open_runs(database)
@@ -145,10 +142,10 @@ class Budget:
 
     def describe(self, account: Account, most: int) -> str:
         """Return the message for a reached limit."""
-        window = describe_window(self._window)
+        window = _describe_window(self._window)
         whose = self._per if isinstance(self._per, str) else getattr(self._per, "__name__", "name")
         amount = self._describe_amount(most)
-        until = describe_time(account.ends)
+        until = _describe_time(account.ends)
         return f"The budget of {amount} per {whose} and {window} is used up until {until}."
 
     def _describe_amount(self, stored: int) -> str:
@@ -162,7 +159,7 @@ class Budget:
         if holder is None:
             return None
         limit = self._limit(spender) if callable(self._limit) else self._limit
-        period = find_period(self._window, self._clock())
+        period = _find_period(self._window, self._clock())
         most = as_stored(self._unit, limit)
         return Account(self.name, holder, *period, self._unit, most)
 
@@ -222,7 +219,46 @@ def _check_options(limit: object, unit: object, per: object) -> None:
         raise ValueError(f"Budget({limit!r}): pass a number of at least 0, or a function.")
 
 
-def _make_name(unit: BudgetUnit, per: Per, window: Window) -> str:
+def _make_name(unit: BudgetUnit, per: Per, window: _Window) -> str:
     whose = per if isinstance(per, str) else name_function("Budget", per)
-    text = f"{unit}_{whose}_{describe_window(window)}".lower()
+    text = f"{unit}_{whose}_{_describe_window(window)}".lower()
     return re.sub("[^a-z0-9]+", "_", text).strip("_")[:50]
+
+
+class _Period(NamedTuple):
+    """From when to when a window lasts, in seconds since 1970."""
+
+    began: float
+    ends: float
+
+
+def _find_period(window: _Window, now: float) -> _Period:
+    """Return the window a time is in."""
+    if isinstance(window, str):
+        today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        if window == "day":
+            return _Period(today.timestamp(), (today + timedelta(days=1)).timestamp())
+        first = today.replace(day=1)
+        after = (first + timedelta(days=31)).replace(day=1)
+        return _Period(first.timestamp(), after.timestamp())
+    began = math.floor(now / window) * window
+    return _Period(began, began + window)
+
+
+def _check_window(window: object) -> None:
+    """Raise ValueError for anything but a window."""
+    is_valid = window in ("day", "month")
+    if isinstance(window, int | float) and not isinstance(window, bool):
+        is_valid = 0 < window < math.inf
+    if not is_valid:
+        raise ValueError(f"Budget(window={window!r}): pass 'day', 'month' or seconds.")
+
+
+def _describe_window(window: _Window) -> str:
+    """Return a window as a word."""
+    return window if isinstance(window, str) else f"{window:g} s"
+
+
+def _describe_time(at: float) -> str:
+    """Return a time for a message, in UTC."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"

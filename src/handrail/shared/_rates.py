@@ -53,7 +53,7 @@ class SharedRates:
         self._cleaned = float("-inf")
         each, at, made = _JSON[self._store.database.is_postgres]
         recent = f"FROM {each} WHERE {at} > :since"
-        self._take = (
+        self._take = (  # a token bucket allows twice as many: decision 159
             f"UPDATE handrail_rate SET expires = :expires, times = (SELECT {made} FROM "
             f"(SELECT {at} AS at {recent} UNION ALL SELECT :now) AS t) "
             f"WHERE {_KEY} AND (SELECT COUNT(*) {recent}) < :most"

@@ -43,6 +43,7 @@ class CallSpans:
         self._instruments = instruments
         self._content = content
         self._open: dict[str, _OpenCall] = {}
+        # `after` misses cancelled calls, and the event feed the caller's context: decision 067
         self.hook = Hook(around=self._around, observe=self._observe)
 
     async def _around(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:

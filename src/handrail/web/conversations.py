@@ -20,7 +20,7 @@ from handrail.runs import RunStore, open_runs
 
 __all__ = ["ConversationBusy", "ConversationHead", "Conversations", "SavedConversation"]
 
-LEASE_SECONDS = 60.0
+LEASE_SECONDS = 60.0  # a dead process gives nothing back: decision 120
 """How long a process may continue a conversation without renewing its claim."""
 PARKED = -1.0
 """The lease while a run works or waits by itself."""

@@ -165,7 +165,7 @@ def test_a_large_or_deleted_file_is_a_change_too() -> None:
     large = FileContents("a\x1b", b"x" * 99_999, b"xy")
 
     assert list(word_rows([large])) == ["a\\u{1B} changed: 99,999 to 2 characters"]
-    assert list(word_rows([FileContents("a", b"one\n", None)])) == ["removed 1: one"]
+    assert list(word_rows([FileContents("a", b"1\n2\n", b"2\n")])) == ["removed 1: 1"]
     assert [plain(row) for row in diff_rows(FileContents("a", b"x\n", b"x"), 80)] == [
         "  │ 1   x",
         "  │ 2 -",

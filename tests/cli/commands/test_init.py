@@ -204,7 +204,7 @@ def test_what_is_no_variable_or_no_address_is_refused_and_no_key_is_shown(
 def test_a_model_that_fails_or_hangs_is_reported(
     handrail: Handrail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handrail.cli._setup.trial.TRIAL_SECONDS", 0.01)
+    monkeypatch.setattr("handrail.cli._setup.choosing.TRIAL_SECONDS", 0.01)
     hangs = "import anyio\n\nasync def model(request):\n    await anyio.sleep_forever()\n"
     model = programmed(handrail, hangs)[1]
     file = handrail.workspace / model.partition(":")[0]

@@ -26,8 +26,7 @@ CLAUDE = json.dumps(
         }
     }
 )
-CODEX = 'prefix_rule(pattern=["git", ["status", "diff"]])\n'
-GEMINI = '[[rule]]\ntoolName = "run_shell_command"\ndecision = "deny"\npriority = 1\n'
+STATUS = json.dumps({"permissions": {"allow": ["Bash(git status:*)"]}})
 
 
 def names(folder: Path) -> list[str]:
@@ -151,14 +150,6 @@ access = "read|write file:src/**"
     )
 
 
-@pytest.mark.parametrize(("agent", "text"), [("codex", CODEX), ("gemini", GEMINI)])
-def test_each_agent_is_read(handrail: Handrail, schema: Schemas, agent: str, text: str) -> None:
-    ran = handrail("rules", "import", agent, "-", "--json", input=text)
-
-    assert (ran.exit, ran.json["from"], ran.json["imported"]) == (0, agent, 1)
-    schema("rules-import", ran.json)
-
-
 def test_a_pattern_from_the_root_means_the_workspace_only_for_a_file_of_it(
     handrail: Handrail,
 ) -> None:
@@ -242,13 +233,13 @@ access = "read|write file:src/**"
 
 
 def test_a_first_file_is_made_for_the_user_alone(handrail: Handrail) -> None:
-    handrail("rules", "import", "codex", "-", "--write", "--user", input=CODEX)
+    handrail("rules", "import", "claude", "-", "--write", "--user", input=STATUS)
 
     assert written(handrail) == snapshot("""\
-# imported: prefix_rule(pattern=["git", ["status", "diff"]])
+# imported: allow: Bash(git status:*)
 [[rule]]
 decide = "allow"
-command = ["git status", "git diff"]
+command = "git status"
 flags = "any"
 operands = "any"
 """)
@@ -259,10 +250,10 @@ operands = "any"
 def test_a_rule_that_is_there_with_more_to_it_does_not_stand_for_another(
     handrail: Handrail,
 ) -> None:
-    handrail("rules", "import", "codex", "-", "--write", "--user", input=CODEX)
+    handrail("rules", "import", "claude", "-", "--write", "--user", input=STATUS)
     file = handrail.config / "rules.toml"
     file.write_text(f"{written(handrail)}expires = 2020-01-01\n", encoding="utf-8")
-    handrail("rules", "import", "codex", "-", "--write", "--user", input=CODEX)
+    handrail("rules", "import", "claude", "-", "--write", "--user", input=STATUS)
 
     assert written(handrail).count("[[rule]]") == 2
 
@@ -275,7 +266,7 @@ def test_a_file_that_cannot_be_used_is_left_as_it_is(handrail: Handrail, there: 
         file.symlink_to(handrail.write("elsewhere", ""))
     else:
         file.write_text(there, encoding="utf-8")
-    ran = handrail("rules", "import", "codex", "-", "--write", "--user", "--json", input=CODEX)
+    ran = handrail("rules", "import", "claude", "-", "--write", "--user", "--json", input=STATUS)
 
     assert (ran.exit, ran.out) == (2, "")
     assert ("it is a link, and links are not followed" in ran.error["message"]) == file.is_symlink()
@@ -283,30 +274,13 @@ def test_a_file_that_cannot_be_used_is_left_as_it_is(handrail: Handrail, there: 
     assert names(handrail.config) == [".rules.toml.lock", "rules.toml"]
 
 
-@pytest.mark.parametrize(
-    ("agent", "text", "message"),
-    [
-        ("claude", "{", "broken:1:"),
-        ("codex", "import os\n", "broken:1:"),
-        ("gemini", "a =", "broken: "),
-    ],
-)
-def test_what_is_no_file_of_the_agent_is_refused_with_its_place(
-    handrail: Handrail, agent: str, text: str, message: str
-) -> None:
-    handrail.write("broken", text)
-    ran = handrail("rules", "import", agent, "broken", "--json")
+def test_what_is_no_file_of_the_agent_is_refused_with_its_place(handrail: Handrail) -> None:
+    handrail.write("broken", "{")
+    ran = handrail("rules", "import", "claude", "broken", "--json")
 
     assert (ran.exit, ran.out, ran.error["code"]) == (2, "", "file")
-    assert ran.error["message"].startswith(message)
-    assert (
-        ran.error["hint"]
-        == {
-            "claude": "pass a settings.json of Claude Code as FILE",
-            "codex": "pass a .rules file of Codex as FILE",
-            "gemini": "pass a policy file of the Gemini CLI as FILE",
-        }[agent]
-    )
+    assert ran.error["message"].startswith("broken:1:")
+    assert ran.error["hint"] == "pass a settings.json of Claude Code as FILE"
 
 
 def test_a_file_that_is_not_there_is_said(handrail: Handrail) -> None:
@@ -337,7 +311,7 @@ def test_what_cannot_be_written_leaves_no_trace(handrail: Handrail) -> None:
         "handrail.cli",
         "rules",
         "import",
-        "codex",
+        "claude",
         "-",
         "--write",
         "--user",
@@ -345,7 +319,7 @@ def test_what_cannot_be_written_leaves_no_trace(handrail: Handrail) -> None:
     ran = subprocess.run(  # noqa: S603  our own interpreter
         ["/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *words],
         check=False,
-        input=CODEX.encode(),
+        input=STATUS.encode(),
         capture_output=True,
         cwd=handrail.workspace,
         env=handrail.environment({"PYTHONDONTWRITEBYTECODE": "1"}),
@@ -359,7 +333,7 @@ def test_an_agent_that_is_not_known_is_refused_with_those_that_are(handrail: Han
     ran = handrail("rules", "import", "other", "x", "--json")
 
     assert (ran.exit, ran.error["code"]) == (2, "usage")
-    assert "'claude', 'codex', 'gemini'" in ran.error["message"]
+    assert "'other' is not 'claude'" in ran.error["message"]
 
 
 # ---------------------------------------------------------------- for whom

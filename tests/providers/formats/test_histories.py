@@ -43,11 +43,6 @@ def read(api: str, body: dict[str, Any]) -> list[Message]:
     return [renamed(message) for message in READERS[api](body)]
 
 
-def decoded(api: str, body: dict[str, Any]) -> list[Message]:
-    """The same with the provider's own reader."""
-    return [*APIS[api].decode_messages(body[KEYS.get(api, "messages")], names=OWN_NAMES)]
-
-
 def renamed(message: Message) -> Message:
     if not isinstance(message, Reply):
         return message
@@ -181,7 +176,6 @@ def test_a_history_loses_only_what_losses_reports(history: list[Message]) -> Non
         body = module.encode_messages(history)
         CHECKS[api](json.loads(json.dumps(body)))
         check_same(history, read(api, body), named(module.losses(history)))
-        check_same(history, decoded(api, body), named(module.losses(history)))
 
 
 @given(history=histories())

@@ -13,7 +13,7 @@ from handrail import Allow, Ask, Call, CheckedCall, Executor, Toolset
 from handrail.approvals import defer
 from handrail.permissions import Pending
 from handrail.tools import Workspace, apply_patch, edit, read, write
-from handrail.tools._files import shown as shown_contents
+from handrail.tools._files import seen
 
 pytestmark = pytest.mark.anyio
 
@@ -151,7 +151,7 @@ async def test_what_was_not_asked_about_is_as_before(root: Path) -> None:
 
 
 async def test_only_some_are_remembered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shown_contents, "_MAX_KEPT", 1)
+    monkeypatch.setattr(seen, "_MAX_KEPT", 1)
     second = Call("edit", {"file_path": "a.txt", "old_string": "one", "new_string": "ONE"})
     told = await run(root, CALLS["edit"], second)
 

@@ -9,7 +9,7 @@ import pytest
 
 from handrail import Allow, Deny
 from handrail.sandbox import Sandbox
-from handrail.tools._shell.git_settings import changes_git_settings
+from handrail.tools._shell.simple_commands import changes_git_settings
 from tools.shell.test_installs import Stage
 
 pytestmark = pytest.mark.anyio

@@ -182,6 +182,7 @@ def report_ended(call: Call, result: Result) -> Prompt:
     texts = [part.text for part in result.content if isinstance(part, Text)]
     others = [part for part in result.content if not isinstance(part, Text)]
     head = _ENDED.format(call.id, call.name)
+    # each call has had its result, so a late one needs a form all APIs take: decision 162
     return Prompt((Text("\n".join((head, *texts)), quoted=True), *others))
 
 

@@ -391,7 +391,7 @@ class Loop(Generic[T]):
         spent_before = self.talk.calls - self.talk.before.calls - len(last.calls)
         self._budget = CallBudget(self._settings.limits, max(0, spent_before))
         allowed = [call for call in last.calls if self.can_run(call)]
-        if not has_rows(self._options.recorder):
+        if not has_rows(self._options.recorder):  # repeat no effect after a crash: decision 028
             allowed = [one for one in allowed if is_repeatable(find_called(one, self._executor))]
         self._turn = turn = self.make_turn_again(str(self.talk.turns))
         run = partial(self._executor.run_all, allowed, turn=turn, background=True)

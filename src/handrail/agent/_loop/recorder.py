@@ -116,7 +116,7 @@ _TRUNCATED = " characters omitted. To read on: "
 
 def has_rows(recorder: Recorder | None) -> bool:
     """Whether a recorder knows which calls in a saved reply have begun: each has a row."""
-    return recorder is not None and recorder.steps is None
+    return recorder is not None and recorder.steps is None  # as commands do: decision 095
 
 
 def record_replies(model: Model, steps: Steps, show: Show | None = None) -> Model:

@@ -53,7 +53,7 @@ def _read_field(events: Iterator[yaml.Event], event: yaml.Event, depth: int) -> 
     if getattr(event, "tag", None):
         _refuse(event, "tags are not allowed")
     if isinstance(event, yaml.ScalarEvent):
-        return _join_surrogates(event.value)
+        return _join_surrogates(event.value)  # `1.10` must not become a number: decision 029
     if depth == MAX_DEPTH:
         _refuse(event, f"more than {MAX_DEPTH} levels are not allowed")
     if isinstance(event, yaml.SequenceStartEvent):

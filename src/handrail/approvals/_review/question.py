@@ -8,7 +8,7 @@ from inspect import isawaitable
 from typing import Any, Literal
 
 from handrail import READ, Args, Text, Toolset, tool
-from handrail.approvals._prompt import render_request
+from handrail.approvals._view import view_request
 from handrail.messages import Model, Prompt, Reply, Request, RequiredTool, TruncatedCall
 from handrail.permissions import Approvers, Grade, Pending, Review
 
@@ -47,8 +47,8 @@ def is_reviewable(pending: Pending) -> bool:
         return False
     if pending.grade >= Grade.LOSES or not all(one.is_known for one in pending.sources):
         return False
-    request = render_request(pending)
-    return not request.hidden and not request.mixed
+    view = view_request(pending)
+    return not view.hidden and not view.mixed
 
 
 def describe_call(pending: Pending) -> str:

@@ -18,12 +18,11 @@ from handrail.approvals import (
     Form,
     Proposal,
     RenderedRequest,
-    RequestSummary,
     make_printable,
     read_form,
-    summarize_request,
+    render_request,
 )
-from handrail.cli._acp.tool_calls import find_kind, list_locations, show_planned, show_text
+from handrail.cli._acp.tool_calls import find_kind, list_locations, show_change, show_text
 from handrail.cli._acp.updates import Updates, find_turn
 from handrail.cli._project.kit import Kit
 from handrail.cli._screen.rows import safe_line
@@ -57,18 +56,20 @@ class EditorApprover:
 
     async def __call__(self, pending: Pending) -> Answer | Pending:
         """Ask about one call."""
-        summary = await to_thread.run_sync(summarize_request, pending)
-        choices = await to_thread.run_sync(self._list_choices, pending, summary)
+        request = await to_thread.run_sync(render_request, pending)
+        choices = await to_thread.run_sync(self._list_choices, pending, request)
         turn = find_turn(f"{quote(pending.run_id, safe='')}/{pending.turn_id}")
         name = self._updates.begin_call(turn, pending.call)
         await self._updates.flush()
-        shown = "\n".join(line.text for line in summary.request.details)
+        shown = "\n".join(line.text for line in request.details)
+        diffs = [show_change(one, self._root) for one in request.view.files]
+        title, tag = safe_line(request.view.title), request.view.tag
         about = ToolCallUpdate(
             tool_call_id=name,
-            title=f"{summary.title} ({summary.tag})" if summary.tag else summary.title,
+            title=f"{title} ({tag})" if tag else title,
             kind=find_kind(pending.call),
             status="pending",
-            content=[*show_planned(pending, self._root), show_text(shown)],
+            content=[*diffs, show_text(shown)],
             locations=list_locations(pending.accesses, self._root),
         )
         outcome = await self._wait(about, [choice.option for choice in choices])
@@ -125,21 +126,20 @@ class EditorApprover:
         for scope in self._open:
             scope.cancel()
 
-    def _list_choices(self, pending: Pending, summary: RequestSummary) -> list[_Choice]:
+    def _list_choices(self, pending: Pending, request: RenderedRequest) -> list[_Choice]:
         """Return the possible answers. No one can approve an overlong request."""
-        request = summary.request
         no = _Choice(_make_option("deny", "No", "reject_once"), Deny.by_user())
-        if request.too_long:
+        if request.view.too_long:
             return [no]
         if pending.kind == "form":
             return [*_list_values(read_form(pending)), no]
         words = "I have signed in" if pending.kind == "login" else "Yes"
-        if summary.grade is Grade.LOSES:
+        if request.view.grade is Grade.LOSES:
             words = "Yes, although it cannot be undone"
         yes = _Choice(_make_option("allow", words, "allow_once"), Allow())
         if pending.once or pending.kind == "login":
             return [yes, no]
-        if self._may_switch(pending, summary.grade):
+        if self._may_switch(pending, request.view.grade):
             words = "Yes, and all edits in this conversation"
             option = _make_option("edits", words, "allow_always")
             return [yes, _Choice(option, Edit(str(pending.call.args)), mode="edits"), no]
@@ -147,7 +147,7 @@ class EditorApprover:
 
     def _list_rules(self, pending: Pending, request: RenderedRequest) -> list[_Choice]:
         """Return rules allowing such calls, if the request shows everything."""
-        if request.hidden or request.mixed or request.condensed:
+        if not request.is_plain:
             return []
         found: dict[str, Proposal] = {}
         for proposal in self._kit.memory.propose(pending):

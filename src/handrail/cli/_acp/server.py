@@ -99,7 +99,7 @@ class EditorAgent:
             kit, model = await to_thread.run_sync(_open_kit, app)
             saved = await to_thread.run_sync(_start_run, app)
             opened = await self._open(kit, model, saved)
-        self._say_ignored(opened, more.get("mcp_servers"))
+        self._say_ignored(opened, more.get("mcp_servers"))  # not reviewed: decision 098
         return NewSessionResponse(session_id=saved.id, modes=_list_modes(kit.rules))
 
     async def load_session(self, cwd: str, session_id: str, **more: Any) -> LoadSessionResponse:

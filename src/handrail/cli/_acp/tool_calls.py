@@ -21,9 +21,8 @@ from acp.schema import (
 from handrail import Access, Call, Result
 from handrail._support import is_list, is_object
 from handrail.cli._chat.calls import read_args, title_of
-from handrail.cli._chat.changes import FileContents
 from handrail.cli._screen.rows import plain, safe_line
-from handrail.permissions import FileChange, Pending
+from handrail.permissions import FileChange
 from handrail.sources import unframe
 
 PLAN_TOOL = "todo"
@@ -92,16 +91,9 @@ def show_text(text: str) -> ContentToolCallContent:
     return tool_content(text_block(f"{ticks}\n{text}\n{ticks}"))
 
 
-def show_change(change: FileContents, root: Path) -> FileEditToolCallContent:
+def show_change(change: FileChange, root: Path) -> FileEditToolCallContent:
     """Return a file's change as a diff."""
-    old, new = (None if one is None else one.decode(errors="replace") for one in change[1:])
-    return tool_diff_content(str(root / change.path), new or "", old)
-
-
-def show_planned(pending: Pending, root: Path) -> list[FileEditToolCallContent]:
-    """Return a call's planned changes, as diffs."""
-    files = [change for change in pending.changes if isinstance(change, FileChange)]
-    return [tool_diff_content(str(root / one.path), one.after or "", one.before) for one in files]
+    return tool_diff_content(str(root / change.path), change.after or "", change.before)
 
 
 def read_output(result: Result) -> str:

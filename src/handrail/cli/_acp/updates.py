@@ -206,7 +206,7 @@ class Updates:
             return  # shown as a plan, or has ended
         self._output.pop(self._ids[key], None)
         status = "failed" if result.failure is not None else "completed"
-        diffs = [show_change(change, self._root) for change in self._changes(call.id)]
+        diffs = [show_change(change.as_text, self._root) for change in self._changes(call.id)]
         self._update(key, status=status, content=diffs or [show_output(read_output(result))])
         del self._open[key]
 

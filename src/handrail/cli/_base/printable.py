@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from handrail.approvals import make_printable
 
 
@@ -17,3 +19,17 @@ def safe(text: str) -> str:
 def one_line(text: object) -> str:
     """Return untrusted text on one line, safe to print."""
     return make_printable(str(text)).text.replace("\n", "\\u{A}")
+
+
+def clip(text: str, most: int) -> str:
+    """Shorten a text to at most ``most`` characters."""
+    return text if len(text) <= most else f"{text[: most - 4]} ..."
+
+
+def short(file: str | Path, workspace: Path) -> str:
+    """Return a path relative to the workspace or the home folder, if it is inside."""
+    path = Path(file)
+    for above, begins in ((workspace, ""), (Path.home(), "~/")):
+        if path.is_relative_to(above):
+            return one_line(f"{begins}{path.relative_to(above)}")
+    return one_line(path)

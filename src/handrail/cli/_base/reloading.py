@@ -15,6 +15,7 @@ CHECK_SECONDS = 1.0
 _Stamp: TypeAlias = tuple[int, int, int] | None
 
 
+# files alone: no network interface changes a gateway: decision 161
 async def keep_reloaded(
     list_files: Callable[[], Iterable[Path]], reload: Callable[[], Awaitable[None]]
 ) -> None:

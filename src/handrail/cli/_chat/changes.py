@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from difflib import SequenceMatcher
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from handrail import HandrailError
+from handrail import HandrailError, approvals
 from handrail.cli._base.columns import cells
 from handrail.cli._chat.calls import OUTSIDE, shorten
 from handrail.cli._project.kit import MAX_COMPARED_BYTES
 from handrail.cli._screen.rows import Row, Span, plain, safe_line, strip_end
+from handrail.permissions import FileChange
 from handrail.tools import UndoEntry, Workspace
 
 MAX_DIFF_ROWS = 12
@@ -22,6 +22,8 @@ _MIN_DIFF_ROWS = 4
 """Diff rows for one among many files."""
 _MAX_COMPARED_CHARS = 100_000
 """Longest text to compare: a diff's time grows with the square of its length."""
+_Line: TypeAlias = tuple[str, int, str]
+"""Its sign, its number and its text."""
 _ROLES = {"+": "added", "-": "removed"}
 
 
@@ -37,24 +39,20 @@ class FileContents(NamedTuple):
         """Whether it is binary, before or after."""
         return any(b"\0" in (content or b"") for content in (self.before, self.after))
 
-
-class _Line(NamedTuple):
-    sign: str
-    number: int
-    text: str
+    @property
+    def as_text(self) -> FileChange:
+        """The change as text."""
+        old, new = (None if one is None else one.decode(errors="replace") for one in self[1:])
+        return FileChange(self.path, old, new)
 
 
 def diff_rows(change: FileContents, width: int, most: int = MAX_DIFF_ROWS) -> Iterator[Row]:
     """Yield a changed file's diff, or its sizes if it is too long to compare."""
-    name, *contents = change
-    old, new = ((one or b"").decode(errors="replace") for one in contents)
-    if len(old) + len(new) > _MAX_COMPARED_CHARS:
-        sizes = f"{len(old):,} to {len(new):,} characters"
-        yield (OUTSIDE, Span(f"{safe_line(name)} changed: {sizes}"))
-        return
-    lines = list(_compare(old, new))
-    size = max((len(str(line.number)) for line in lines), default=0)
-    for is_changed, block in groupby(lines[:most], lambda line: line.sign in _ROLES):
+    lines, sizes = _compare(change)
+    if sizes:
+        yield (OUTSIDE, Span(sizes))
+    size = max((len(str(number)) for _, number, _ in lines), default=0)
+    for is_changed, block in groupby(lines[:most], lambda line: line[0] in _ROLES):
         rows = [strip_end(shorten(_row(line, size), width - 4)) for line in block]
         yield from ((OUTSIDE, *row) for row in (_fill(rows) if is_changed else rows))
     if len(lines) > most:
@@ -71,13 +69,10 @@ def changes_rows(changes: Sequence[FileContents], width: int) -> Iterator[Row]:
 
 def count_lines(changes: Sequence[FileContents]) -> str:
     """Return how many lines were added and removed, or "" if that is not known."""
-    texts = [
-        ((one.before or b"").decode(errors="replace"), (one.after or b"").decode(errors="replace"))
-        for one in changes
-    ]
-    if not texts or sum(len(old) + len(new) for old, new in texts) > _MAX_COMPARED_CHARS:
+    compared = [_compare(change) for change in changes]
+    if not compared or any(sizes for _, sizes in compared):
         return ""
-    signs = [line.sign for old, new in texts for line in _compare(old, new)]
+    signs = [sign for lines, _ in compared for sign, _, _ in lines]
     return f"+{signs.count('+')} -{signs.count('-')}"
 
 
@@ -86,26 +81,30 @@ def word_rows(changes: Sequence[FileContents]) -> Iterator[str]:
     for change in changes:
         if len(changes) > 1:
             yield safe_line(change.path)
-        yield from _word_rows(change)
+        lines, sizes = _compare(change)
+        if sizes:
+            yield sizes
+        for sign, number, text in lines:
+            if sign in _ROLES:
+                yield f"{_ROLES[sign]} {number}: {safe_line(text)}"
 
 
-def _word_rows(change: FileContents) -> Iterator[str]:
-    name, *contents = change
-    old, new = ((one or b"").decode(errors="replace") for one in contents)
-    if len(old) + len(new) > _MAX_COMPARED_CHARS:
-        yield f"{safe_line(name)} changed: {len(old):,} to {len(new):,} characters"
-        return
-    for line in _compare(old, new):
-        if line.sign in _ROLES:
-            yield f"{_ROLES[line.sign]} {line.number}: {safe_line(line.text)}"
+def _compare(change: FileContents) -> tuple[Sequence[_Line], str]:
+    """Return a change's diff, or its sizes if it is too long to compare."""
+    text = change.as_text
+    old, new = len(text.before or ""), len(text.after or "")
+    if old + new > _MAX_COMPARED_CHARS:
+        return (), f"{safe_line(change.path)} changed: {old:,} to {new:,} characters"
+    return tuple(approvals.diff_rows(text, 1)), ""
 
 
 def _row(line: _Line, size: int) -> Row:
-    if not line.number:
+    sign, at, content = line
+    if not at:
         return (Span("⋯".rjust(size), "muted"),)
-    number, text = f"{line.number:>{size}} ", f" {safe_line(line.text)}"
-    if role := _ROLES.get(line.sign):
-        return (Span(number, "muted"), Span(line.sign, f"{role}.sign"), Span(text, role))
+    number, text = f"{at:>{size}} ", f" {safe_line(content)}"
+    if role := _ROLES.get(sign):
+        return (Span(number, "muted"), Span(sign, f"{role}.sign"), Span(text, role))
     return (Span(number, "muted"), Span(f" {text}"))
 
 
@@ -116,27 +115,6 @@ def _fill(rows: list[Row]) -> Iterator[Row]:
         blanks = " " * (longest - cells(plain(row)))
         role = row[1].role.replace("sign", "fill")
         yield (*row, Span(blanks, role)) if blanks else row
-
-
-def _compare(old: str, new: str) -> Iterator[_Line]:
-    before, after = _lines(old), _lines(new)
-    if before == after and old != new:  # the line break at the end is the difference
-        before, after = old.split("\n"), new.split("\n")
-    groups = SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(1)
-    for position, group in enumerate(groups):
-        if position:
-            yield _Line("", 0, "")
-        for kind, first, last, start, end in group:
-            if kind == "equal":
-                yield from (_Line(" ", at + 1, after[at]) for at in range(start, end))
-                continue
-            yield from (_Line("-", at + 1, before[at]) for at in range(first, last))
-            yield from (_Line("+", at + 1, after[at]) for at in range(start, end))
-
-
-def _lines(text: str) -> list[str]:
-    lines = text.split("\n")
-    return lines[:-1] if not lines[-1] else lines
 
 
 def run_changes(

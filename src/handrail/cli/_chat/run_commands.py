@@ -46,7 +46,7 @@ def undo(chat: Conversation, _rest: str) -> Rows:
 def diff(chat: Conversation, _rest: str) -> Rows:
     """Show changes by this conversation's calls, against the original."""
     workspace = chat.session.kit.workspace
-    found, unknown = run_changes(workspace, _own_entries(chat))
+    found, unknown = run_changes(workspace, _entries_of(chat, chat.session.state.messages))
     changes = [one for one in found if not one.is_binary and not is_ignored(workspace, one.path)]
     binary = [one.path for one in found if one.is_binary and not is_ignored(workspace, one.path)]
     left = len(found) - len(changes) - len(binary)
@@ -61,11 +61,6 @@ def diff(chat: Conversation, _rest: str) -> Rows:
     yield from (f"Changed {safe(path)}: cannot be shown" for path in unknown)
     if left:
         yield f"{quantity(left, 'ignored file')} not shown"
-
-
-def _own_entries(chat: Conversation) -> Sequence[UndoEntry]:
-    """Return this run's changes."""
-    return _entries_of(chat, chat.session.state.messages)
 
 
 def _entries_of(chat: Conversation, messages: Sequence[Message]) -> Sequence[UndoEntry]:
@@ -130,12 +125,12 @@ def _find_other(chat: Conversation) -> SavedRun:
 
 def rewind(chat: Conversation, rest: str) -> Rows:
     """Go back to before a message: undo what calls changed since, and edit the message."""
-    from handrail.cli._runs.timeline import one_line  # seldom needed
+    from handrail.cli._runs.timeline import fit_line  # seldom needed
 
     session = chat.session
     prompts = find_prompts(session.state.messages)
     if not rest:
-        rows = [(str(number), one_line(text, 60)) for number, (_, text) in enumerate(prompts, 1)]
+        rows = [(str(number), fit_line(text, 60)) for number, (_, text) in enumerate(prompts, 1)]
         yield from map(safe, columns(rows)) if rows else ["there is no message to go back to"]
         return
     if not rest.isdecimal() or not 0 < int(rest) <= len(prompts):
@@ -162,7 +157,7 @@ def _check_folder(chat: Conversation, found: SavedRun) -> None:
 
 
 def _list(chat: Conversation) -> Rows:
-    from handrail.cli._runs.timeline import one_line, say_standing
+    from handrail.cli._runs.timeline import fit_line, say_standing
 
     others = other_runs(chat)
     if not others:
@@ -173,7 +168,7 @@ def _list(chat: Conversation) -> Rows:
             run.id,
             format_age(run.about["began"]),
             say_standing(run.standing),
-            one_line(run.about["prompt"], _MAX_PROMPT_CELLS),
+            fit_line(run.about["prompt"], _MAX_PROMPT_CELLS),
         )
         for run in others[:_MAX_LISTED]
     ]

@@ -29,17 +29,19 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from handrail.cli._base.exits import Exit
-from handrail.cli._input.clipboard import read_clipboard_image
 from handrail.cli._input.completion import ChatCompleter
-from handrail.cli._input.frame_pace import FramePace
-from handrail.cli._input.frame_width import FrameWidth
+from handrail.cli._input.frames import DrawnFile, FramePace, FrameWidth
 from handrail.cli._input.ground import QUESTION, AskingInput
 from handrail.cli._input.history import SavedHistory
 from handrail.cli._input.keys import bind_keys
 from handrail.cli._input.layout import Parts, color_depth, make_layout
 from handrail.cli._input.lines import Choices, Commands, Files, Lines, Tree
-from handrail.cli._input.output import DrawnFile
-from handrail.cli._input.own_programs import edit_text, find_editor, split_command
+from handrail.cli._input.own_programs import (
+    edit_text,
+    find_editor,
+    read_clipboard_image,
+    split_command,
+)
 from handrail.cli._input.pastes import Pastes, clean_typed
 from handrail.cli._screen.rows import Row
 from handrail.cli._screen.terminal import Screen

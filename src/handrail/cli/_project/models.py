@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
 from functools import partial
 from importlib.util import find_spec
-from ipaddress import ip_address
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias, cast
@@ -38,6 +37,7 @@ from handrail.models import (
     known_prices,
     suggest_name,
 )
+from handrail.net import is_loopback
 from handrail.providers import PROVIDERS, Provider
 
 BY_PREFIX = {provider.prefix: provider for provider in PROVIDERS.values()}
@@ -107,7 +107,7 @@ def window_of(settings: Settings) -> int | None:
     url = settings["base_url"]
     if provider not in BY_PREFIX:
         return None
-    here = window_at(url, name) if url and is_here(address_of(url)[0]) else None
+    here = window_at(url, name) if url and is_loopback(address_of(url)[0]) else None
     return here or find_window(name)
 
 
@@ -229,7 +229,7 @@ def require_encryption(settings: Settings) -> None:
     with suppress(ValueError):  # see check_server
         url = settings["base_url"] or ""
         host, _ = address_of(url)
-        if url.lower().startswith("http:") and not is_here(host):
+        if url.lower().startswith("http:") and not is_loopback(host):
             where = settings.origins["base_url"].where
             message = f"base_url has no encryption: {redact_setting('base_url', url)}"
             hint = f"use https, or a server on this machine, in {where}"
@@ -250,7 +250,7 @@ def check_server(settings: Settings) -> None:
     except ValueError:
         message = f"base_url is not an HTTP URL: {redact_setting('base_url', url)}"
         raise Halt(message, code="config", hint=f"use http://HOST:PORT/v1 in {where}") from None
-    if not is_here(host) or any(map(os.environ.get, ("HTTP_PROXY", "http_proxy"))):
+    if not is_loopback(host) or any(map(os.environ.get, ("HTTP_PROXY", "http_proxy"))):
         return
     with suppress(TimeoutError):  # a busy server is not down
         try:
@@ -259,13 +259,6 @@ def check_server(settings: Settings) -> None:
             message = f"cannot connect to {host}:{port}: connection refused"
             hint = f"is the server running? The address is from {where}"
             raise Halt(message, code="model_network", hint=hint, exits=Exit.UNREACHABLE) from None
-
-
-def is_here(host: str) -> bool:
-    """Return whether a host is this machine."""
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return host == "localhost"
 
 
 class _GuardedModel:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from handrail._support import is_list, is_object
-from handrail.cli._base.printable import one_line
+from handrail.cli._base.printable import short
 from handrail.policy import Level, Rule
 
 NAMING = ("tools", "tags", "effects", "access", "command", "flags", "operands", "args")
@@ -70,15 +70,6 @@ def _words(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def short(file: str | Path, workspace: Path) -> str:
-    """Return a path relative to the workspace or the home folder, if it is inside."""
-    path = Path(file)
-    for above, begins in ((workspace, ""), (Path.home(), "~/")):
-        if path.is_relative_to(above):
-            return one_line(f"{begins}{path.relative_to(above)}")
-    return one_line(path)
-
-
 def place(file: str, line: int, workspace: Path) -> str:
     """Return a file and line, for people."""
     return f"{short(file, workspace)}:{line}" if line else short(file, workspace)
@@ -88,8 +79,3 @@ def join_words(words: Iterable[str]) -> str:
     """Join words into a phrase: a, b and c."""
     several = list(words)
     return " and ".join(filter(None, [", ".join(several[:-1]), *several[-1:]]))
-
-
-def plain_quantity(number: int, what: str) -> str:
-    """Return a number with its noun: 1 rule, 2 rules."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from handrail.approvals import make_printable, read_form, render_request
+from handrail.approvals import make_printable, read_form, render_request, view_request
 from handrail.cli._base.app import App
 from handrail.cli._base.exits import Halt
 from handrail.cli._runs.stores import StoredRun
@@ -53,7 +53,7 @@ def find_user() -> str:
 def check_answerable(question: Pending) -> None:
     """Raise a Halt if a call cannot be approved: it cannot be shown in full, or has expired."""
     deny = f"handrail runs deny {question.run_id} {question.call.id}"
-    if render_request(question).too_long:
+    if view_request(question).too_long:
         raise Halt(
             f"call {question.call.id} is too long to show, so it cannot be approved",
             code="too_long",

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from handrail import Deny
 from handrail.approvals import Proposal, make_printable
+from handrail.cli._base.printable import clip
 from handrail.cli._project.calls import advise_declaring
 from handrail.cli._project.kit import Kit
 from handrail.events import Event
@@ -144,7 +145,7 @@ class Denials:
         readable = (
             proposal
             for proposal in proposals
-            if proposal.scope == "project" and _is_readable(proposal.rule)
+            if proposal.scope == "project" and make_printable(proposal.rule).is_plain
         )
         name = pending.call.id
         self._rules[name] = next(readable, None)
@@ -239,20 +240,10 @@ def _cause(call: _CallNotes, text: str) -> tuple[Cause, str]:
     return "answer", text
 
 
-def _is_readable(rule: str) -> bool:
-    """Return whether a rule has no hidden characters, and is safe to suggest."""
-    return make_printable(rule).is_plain
-
-
 def summary(args: Any) -> str:
     """Return a call's arguments, shortened."""
     text = args if isinstance(args, str) else json.dumps(args, default=repr)
     return clip(text, MAX_ARGS_CHARS)
-
-
-def clip(text: str, most: int) -> str:
-    """Shorten a text to at most ``most`` characters."""
-    return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
 def on_one_line(text: str) -> str:

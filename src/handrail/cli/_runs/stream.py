@@ -10,10 +10,11 @@ from typing import Any
 from handrail import Call, File, Image, Result, Text
 from handrail.agent import RunEvent, RunState
 from handrail.cli._base.app import App
+from handrail.cli._base.printable import clip
 from handrail.cli._base.stdout import Outlet
 from handrail.cli._project.calls import as_data
 from handrail.cli._project.models import describe_retry
-from handrail.cli._runs.denials import clip, on_one_line, summary
+from handrail.cli._runs.denials import on_one_line, summary
 from handrail.events import Event, Progressed, Yielded
 from handrail.messages import (
     Delta,

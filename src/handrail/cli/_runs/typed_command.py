@@ -27,6 +27,7 @@ async def run_typed(kit: Kit, command: str, on_event: Callable[[Event], None]) -
 
     def decide(call: CheckedCall) -> Ask | Deny:
         decision = kit.rules(call)
+        # a denial may be the organization's, and is for people too: decision 106
         return decision if isinstance(decision, Deny) and not _is_by_mode(decision) else _TYPED
 
     executor = Executor(Toolset(bash), policy=decide, approvals=Approvals(approver=_approve))

@@ -26,7 +26,7 @@ _BLANKS = re.compile(r"[ \n\t]+")
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # an extra, loaded when there is markup
 
-    return MarkdownIt("commonmark", {"html": False})
+    return MarkdownIt("commonmark", {"html": False})  # rich hides links' addresses: decision 070
 
 
 @lru_cache(maxsize=1024)

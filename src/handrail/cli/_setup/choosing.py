@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import anyio
+
+from handrail._support import stream_items
 from handrail.cli._base.app import App
-from handrail.cli._base.exits import Halt
+from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.local_servers import USUAL_PORTS, find_servers
+from handrail.cli._base.printable import short
 from handrail.cli._base.settings import files
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import check_name, join_hints, model_of
 from handrail.cli._project.trusted import trust_of
-from handrail.cli._rules.wording import short
 from handrail.cli._setup.questions import ask_key_variable, ask_mode, ask_model, ask_model_at
 from handrail.cli._setup.settings_file import Chosen, store_settings
-from handrail.cli._setup.trial import try_model
+from handrail.messages import Model, ModelError, Prompt, Request
 from handrail.policy import digest
+
+TRIAL_SECONDS = 60.0
+"""Seconds to wait for the answer. A local server may have to load the model first."""
+_REQUEST = Request((Prompt.of("Reply with the word OK."),), max_tokens=16)
 
 
 class SetUp(NamedTuple):
@@ -100,3 +108,28 @@ def _try(app: App, file: Path) -> float:
             hint=join_hints(halt.hint, kept),
             exits=halt.exits,
         ) from None
+
+
+def try_model(model: Model) -> float:
+    """Send a short request and return the seconds until the answer; a Halt if there is none."""
+    began = time.monotonic()
+    try:
+        anyio.run(_ask, model)
+    except ModelError as error:
+        away = error.kind in {"network", "auth"}
+        raise Halt(
+            error.reason,
+            code=f"model_{error.kind}",
+            hint=error.hint,
+            exits=Exit.UNREACHABLE if away else Exit.FAILED,
+        ) from None
+    except TimeoutError:
+        message = f"no answer within {TRIAL_SECONDS:.0f} seconds"
+        raise Halt(message, code="model_network", exits=Exit.UNREACHABLE) from None
+    return time.monotonic() - began
+
+
+async def _ask(model: Model) -> None:
+    with anyio.fail_after(TRIAL_SECONDS):
+        async for _ in stream_items(model(_REQUEST)):
+            pass

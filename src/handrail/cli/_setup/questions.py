@@ -14,10 +14,11 @@ from handrail.cli._base.exits import Halt
 from handrail.cli._base.local_servers import LocalServer, models_at
 from handrail.cli._base.printable import one_line
 from handrail.cli._base.settings import is_variable
-from handrail.cli._project.models import BY_PREFIX, KEY, address_of, check_name, is_here
+from handrail.cli._project.models import BY_PREFIX, KEY, address_of, check_name
 from handrail.cli._rules.mode import WITH_SANDBOX, WITHOUT_SANDBOX
 from handrail.cli._setup.settings_file import Chosen
 from handrail.models import find_credentials
+from handrail.net import is_loopback
 from handrail.policy import Rulebook
 
 SUGGESTED = ("anthropic:claude-opus-5", "openai:gpt-5")
@@ -87,7 +88,7 @@ def ask_key_variable(chosen: Chosen) -> str | None:
     if provider is None:
         return None
     if chosen.base_url is not None:
-        if is_here(address_of(chosen.base_url)[0]) or os.environ.get(KEY):
+        if is_loopback(address_of(chosen.base_url)[0]) or os.environ.get(KEY):
             return None
         usual, note = "none", "The server may need none."
     elif find_credentials(provider):

@@ -11,6 +11,7 @@ import click
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import columns
 from handrail.cli._base.exits import Exit
+from handrail.cli._base.printable import short
 from handrail.cli._base.settings import files
 from handrail.cli._project.kit import Kit
 from handrail.cli._rules.mode import (
@@ -21,7 +22,6 @@ from handrail.cli._rules.mode import (
     active_mode,
     store_mode,
 )
-from handrail.cli._rules.wording import short
 
 
 @as_command("mode", "Show or set the default decision for calls that no rule matches.")

@@ -14,6 +14,7 @@ import click
 
 from handrail import Decision
 from handrail.cli._base.app import App, as_command
+from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Exit, Halt
 from handrail.cli._base.options import TOOL_OPTIONS
 from handrail.cli._base.printable import one_line
@@ -28,7 +29,6 @@ from handrail.cli._rules.recorded_calls import (
     read_lines,
 )
 from handrail.cli._rules.reviews import replay_reviews
-from handrail.cli._rules.wording import plain_quantity
 from handrail.cli._runs.saved import run_ids
 from handrail.policy import (
     Change,
@@ -196,16 +196,16 @@ def _lines(changes: Sequence[Change]) -> Iterator[str]:
 def _messages(outcome: _ReplayOutcome, *, propose: bool) -> Iterator[str]:
     count = Counter((call.name, call.why) for call in outcome.skipped)
     for (name, why), times in count.items():
-        calls = plain_quantity(times, "call")
+        calls = quantity(times, "call")
         yield one_line(f"skipped {calls} of {name}: {' '.join(why.split())}")
     for name, times in outcome.unseen.items():
-        yield one_line(f"decided {plain_quantity(times, 'call')} of {name} without its tool's tags")
+        yield one_line(f"decided {quantity(times, 'call')} of {name} without its tool's tags")
     decided, proposals = outcome.decided, outcome.proposals
     if propose:
-        asked = plain_quantity(proposals.asked, "approval request")
-        rules = plain_quantity(len(proposals.rules), "rule")
+        asked = quantity(proposals.asked, "approval request")
+        rules = quantity(len(proposals.rules), "rule")
         yield f"{rules} would avoid {proposals.asked - proposals.left} of {asked}"
         return
     counts = ", ".join(f"{decided[word]} {word}" for word in ("allow", "ask", "deny"))
-    calls = plain_quantity(decided.total(), "call")
+    calls = quantity(decided.total(), "call")
     yield f"{calls}: {counts}; {len(outcome.changes)} would change"

@@ -14,10 +14,9 @@ from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Exit
 from handrail.cli._base.options import DATABASE, RUN, TOOL_OPTIONS
-from handrail.cli._base.printable import one_line
+from handrail.cli._base.printable import clip, one_line
 from handrail.cli._project.kit import Kit
 from handrail.cli._runs.agent_parts import tools_to_replay
-from handrail.cli._runs.denials import clip
 from handrail.cli._runs.resumed_app import app_to_resume
 from handrail.cli._runs.saved import run_ids
 from handrail.cli._runs.stores import open_store

@@ -41,6 +41,7 @@ Ask: TypeAlias = Callable[[types.Request[Any, Any], type[Any]], Awaitable[Any]]
 
 def find_handle(request: Outgoing) -> str:
     """Return the handle that a call got before it began again, or ""."""
+    # the call's record, which outlives this process: decision 160
     return request.context.record if request.kind == "call" else ""
 
 

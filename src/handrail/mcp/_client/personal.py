@@ -64,6 +64,7 @@ class PersonalConnections:
         self._refuse = refuse
         self._era: Era = era
         self._seconds = seconds
+        # by credential, since servers keep things in sessions: decision 131
         self._open: dict[tuple[str | None, Headers], _OpenConnection] = {}
         self._reaping: object = None
 

@@ -58,6 +58,7 @@ def make_resource_tools(server: str, send: Send) -> list[Tool[..., Any]]:
         text = f"{_LABEL.format(server, args['uri'])}\n{read.text}"
         return read._replace(text=text) if not read.parts else read
 
+    # tools, so rules, limits and records apply: decision 116
     made = ((LIST, list_resources), (READ_ONE, read_resource))
     return [
         Tool.remote(

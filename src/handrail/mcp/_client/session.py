@@ -136,6 +136,7 @@ class Session:
                 name=request.name, arguments=request.args, **answered
             )
             sent, kind = mcp_types.CallToolRequest(params=params), _RESULT
+        # not `call_tool`: its check by `re` can freeze the loop: decision 062
         if self.is_modern:
             return await self._session.send_request(sent, kind, progress_callback=request.heard)
         with self._askers.note(request.context, server):

@@ -13,7 +13,7 @@ from mcp.shared.direct_dispatcher import DIRECT_TRANSPORT_KIND
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from handrail.approvals import read_form, render_request
+from handrail.approvals import read_form, render_request, view_request
 from handrail.permissions import Allow, Answer, Deny, Edit, Pending
 
 Request: TypeAlias = ServerRequestContext[Any, Any]
@@ -23,6 +23,9 @@ QUESTION = "approval"
 _NO_ONE = (
     "Not run: this call needs approval, and this client cannot ask its user. Do not work around "
     "this. Continue without it, or tell the user."
+)
+_TOO_LONG = (
+    "Not run: this call is too long to show to the user for approval. Split it into smaller calls."
 )
 _SIGN_IN = (
     "Not run: this call needs a login, and this client cannot ask its user. {} Show the user this "
@@ -42,6 +45,8 @@ async def approve(pending: Pending) -> Answer | Pending:
     request = current.get()
     if not can_ask(request):
         return Deny(_SIGN_IN.format(pending.question) if pending.kind == "login" else _NO_ONE)
+    if view_request(pending).too_long:
+        return Deny(_TOO_LONG)
     if is_modern(request):
         return pending
     params, request_id = _write_question(pending), request.request_id

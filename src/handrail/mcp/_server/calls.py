@@ -166,7 +166,7 @@ class Calls:
         try:
             await self._prepare(session)
             name = session.turn.tools.api_names.get(params.name, params.name)
-            call_id = f"{request.request_id}-{token_hex(8)}"
+            call_id = f"{request.request_id}-{token_hex(8)}"  # clients repeat ids: decision 065
             call = Call(name, params.arguments or {}, call_id)
             result = await _with_progress(
                 session, request, call_id, partial(session.turn.run, call)

@@ -35,7 +35,7 @@ class Places:
     def __init__(self, *, calls: int, running: int, share: float) -> None:
         self._calls = calls
         self._most_running = min(running, calls)
-        self._share = share
+        self._share = share  # one user's slow calls leave room for others: decision 087
         self._running: dict[Principal, list[int]] = {}
         """The running calls' numbers."""
         self._numbers = count(1)

@@ -166,6 +166,7 @@ def runs_everything(argv: tuple[str, ...]) -> bool:
     return not _WHOLE.isdisjoint(names_of(argv))
 
 
+# an unread file may have more rights than a command, so doubt needs trust: decision 084
 def describe_unknown(argv: tuple[str, ...]) -> str:
     """Return why a command may run more files than it names; empty if it does not."""
     name = program_name(argv[0])

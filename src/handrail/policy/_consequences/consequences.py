@@ -117,7 +117,7 @@ from handrail.policy._shell.wrappers import (
     without_version,
 )
 
-IN_EVERY_MODE: frozenset[Kind] = frozenset(
+IN_EVERY_MODE: frozenset[Kind] = frozenset(  # no mode makes them harmless: decision 088
     ["workspace", "others", "settings", "unread", "secrets", "sources"]
 )
 """Consequences needing approval in every mode."""

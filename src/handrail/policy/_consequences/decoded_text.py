@@ -10,7 +10,7 @@ from itertools import pairwise
 from handrail.policy._consequences.requests import FETCHERS
 from handrail.policy._consequences.table import Argv, Kind, operands_of, values_of
 from handrail.policy._rules.shell_command import ShellCommand
-from handrail.policy._shell.sed_scripts import commands_in_script, scripts_of
+from handrail.policy._shell.editor_scripts import commands_in_script, scripts_of
 from handrail.policy._shell.wrappers import SHELLS, program_name, without_version
 
 INTERPRETERS = frozenset("python node perl ruby php deno bun lua elixir julia Rscript".split())

@@ -270,7 +270,7 @@ def _decide_by_consequence(
 
     The sandbox contains what a command does, except for its consequences.
     """
-    if caused:
+    if caused:  # no sandbox contains it: decision 041
         return "ask", caused
     if mode is Mode.EDITS and not sandboxed:
         return "ask", reason or "commands do not run in a sandbox"

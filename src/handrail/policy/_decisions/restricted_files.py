@@ -34,7 +34,7 @@ _SETTLED_NS = 2_000_000_000
 """A recently changed folder is listed again: file system clocks are coarse."""
 
 
-class RuleFiles:
+class RuleFiles:  # a program opens files its command does not name: decision 047
     """The files restricted by rules, in one folder or several."""
 
     def __init__(self, rules: tuple[Rule, ...], shell: Iterable[str]) -> None:

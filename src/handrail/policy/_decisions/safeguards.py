@@ -247,7 +247,7 @@ def _without_exceptions(argv: Sequence[str]) -> Sequence[str]:
     return _without_script(argv)
 
 
-def _without_script(argv: Sequence[str]) -> Sequence[str]:
+def _without_script(argv: Sequence[str]) -> Sequence[str]:  # skills have scripts: decision 052
     """Return a command without its script: an interpreter only reads this file."""
     at = 2 if tuple(argv[:2]) == ("uv", "run") else 0
     if without_version("".join(argv[at : at + 1])) in _INTERPRETERS:

@@ -172,7 +172,7 @@ class Command:
         elif known:
             takes = next((flag for flag in known if flag.takes == ":"), None)
             yield _check_value(takes, _next_value(rest))
-        elif self.getopt:
+        elif self.getopt:  # `tree -Io` has two flags: decision 045
             yield from _read_letters(word, self.flags, rest)
         else:
             raise _Unlisted

@@ -12,8 +12,7 @@ from typing import Any
 
 from handrail import DESTROY, WRITE, Effect
 from handrail._support import is_list, is_object
-from handrail.permissions import Origin, Verdict
-from handrail.policy._rules.approvers import APPROVER_KEYS, read_approvers
+from handrail.permissions import Approvers, Origin, Verdict
 from handrail.policy._rules.command import Command, parse_flag, parse_operand
 from handrail.policy._rules.conditions import format_got, read_conditions
 from handrail.policy._rules.errors import InvalidRule
@@ -30,10 +29,11 @@ from handrail.policy._rules.touch import parse_effect, parse_touch
 from handrail.policy._shell.wrappers import program_name
 
 _HEADER = re.compile(r"""^[ \t]*\[\[[ \t]*(["']?)rule\1[ \t]*\]\]""", re.MULTILINE)
+_APPROVER_KEYS = ("approvers", "not_requester", "count")
 _KEYS = {
     "decide", "id", "reason", "tools", "tags", "effects", "access", "command", "flags", "operands",
     "getopt", "read_only", "without_cd", "recursive", "args", "expires", "once", "match",
-    "not_match", "line", "sandboxed", "source", "links", "after", "review", *APPROVER_KEYS,
+    "not_match", "line", "sandboxed", "source", "links", "after", "review", *_APPROVER_KEYS,
 }  # fmt: skip
 """Keys by their names in the first rule files."""
 _COMMAND_KEYS = ("flags", "operands", "getopt", "read_only", "without_cd", "recursive")
@@ -42,6 +42,8 @@ _EXAMPLES = ("match", "not_match")
 _ANY = "any"
 _ALL = "*"
 _MAX_HEADLINE_CHARS = 60
+_MAX_COUNT = 10
+"""Maximum approvals required by a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,8 @@ def _read_rule(table: Mapping[str, Any], origin: Origin, level: Level) -> Rule:
         sandboxed=_get_switch(table, "sandboxed"),
         args=read_conditions(table["args"]) if "args" in table else {},
         expires=_read_expiry(table.get("expires")),
-        once=_get_switch(table, "once") or any(key in table for key in APPROVER_KEYS),
-        approvers=read_approvers(table),
+        once=_get_switch(table, "once") or any(key in table for key in _APPROVER_KEYS),
+        approvers=_read_approvers(table),
         source=read_source_match(table),
         review=_get_switch(table, "review"),
         text=_canonical_text(table),
@@ -165,7 +167,7 @@ def _check_combination(rule: Rule, table: Mapping[str, Any]) -> None:
         )
     if "line" in table and not rule.line.strip():
         raise InvalidRule("line is empty; add a value or remove the key")
-    for key in ("once", "review", *APPROVER_KEYS):
+    for key in ("once", "review", *_APPROVER_KEYS):
         if (rule.once or rule.review) and rule.decide != "ask" and key in table:
             raise InvalidRule(f"{key} is only for a rule with decide = 'ask'; remove it")
     if (rule.line or rule.sandboxed) and rule.decide != "allow":
@@ -346,3 +348,24 @@ def _as_strings(value: Any, key: str) -> tuple[str, ...]:
     if not is_list(value) or not all(isinstance(item, str) for item in value):
         raise InvalidRule(f"{key} must be a list of strings, {format_got(value)}")
     return tuple(value)
+
+
+def _read_approvers(table: Mapping[str, Any]) -> Approvers:
+    """Return who may answer a rule's requests."""
+    names, count = table.get("approvers"), table.get("count", 1)
+    not_requester = table.get("not_requester", False)
+    if names is not None and not (is_list(names) and names and all(map(_is_name, names))):
+        raise InvalidRule(
+            f"approvers must be a list of people and groups, got {format_value(names)}"
+        )
+    if type(not_requester) is not bool:
+        raise InvalidRule(f"not_requester must be true or false, got {format_value(not_requester)}")
+    if type(count) is not int or not 1 <= count <= _MAX_COUNT:
+        raise InvalidRule(
+            f"count must be an integer from 1 to {_MAX_COUNT}, got {format_value(count)}"
+        )
+    return Approvers(() if names is None else (tuple(names),), not_requester, count)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())

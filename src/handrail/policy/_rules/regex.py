@@ -12,6 +12,7 @@ from handrail.policy._rules.errors import InvalidRule
 def compile_regex(pattern: str) -> Callable[[str], bool]:
     """Return a test for whole texts in linear time, for every pattern."""
     try:
+        # `re` takes forever on some patterns, and no one can stop its thread: decision 002
         re2: Any = import_module("re2")  # an extra, and without types
     except ImportError:
         raise InvalidRule(

@@ -231,6 +231,7 @@ class Rule:
     @property
     def rank(self) -> tuple[int, int, str, str]:
         """The sort key for picking the deciding rule, independent from the order in files."""
+        # not by file or precision, so each rule can be read alone: decision 014
         return (STRENGTH[self.decide], self.level, self.origin.rule, self.text)
 
 

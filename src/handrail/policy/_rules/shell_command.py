@@ -142,6 +142,7 @@ def read_shell_command(text: str) -> ShellCommand:
     """Read a shell command, unless it is too big."""
     if unreadable := _describe_size(text):
         return ShellCommand(text, None, (), (), unreadable=unreadable)
+    # one parser can allow, two can only deny: each is wrong about some text: decision 016
     simple = lex(text)
     if simple is not None and agrees(text, simple) is False:
         simple = None  # a second opinion can only make the decision stricter

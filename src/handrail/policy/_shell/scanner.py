@@ -141,15 +141,17 @@ class CommandScanner(WordReader):
             elif char in "()":
                 if self._closes(frame, char):
                     return
-            elif char == "#" and not frame.arithmetic:
+            elif char == "#" and not frame.arithmetic:  # `16#ff` is a number
                 self.at = self._end_of_line(self.at)
             elif char in "\n;|&":
                 self._operator(frame)
+            # `<(ls)` is an argument
             elif char in "<>" and not self.text.startswith("(", self.at + 1):
                 self._redirect(frame)
             else:
                 self._argument(frame)
         self._finish(frame)
+        # the text ends before what it opened: shells may read other commands
         self.doubtful |= frame.nested or bool(frame.opened)
 
     def _end_of_line(self, start: int) -> int:
@@ -164,7 +166,7 @@ class CommandScanner(WordReader):
             double = self.text.startswith("(", self.at)
             frame.opened.append("((" if double else "(")
             frame.arithmetic += double
-        elif frame.opened and frame.opened[-1] != "case":
+        elif frame.opened and frame.opened[-1] != "case":  # in a `case`, it ends a pattern
             frame.arithmetic -= frame.opened.pop() == "(("
             frame.blank = False
         elif frame.nested and not frame.opened:
@@ -211,6 +213,7 @@ class CommandScanner(WordReader):
         if argv[0] in _DECLARING:
             for word in argv:
                 self._assigns(word)
+        # in `for x in rm ls; do $x y; done`, the words are commands
         if argv[0] in _LOOPS and argv[1:2] and argv[1] in self._called:
             self.scanned += [ScannedCommand((word,), piped=False) for word in argv[3:]]
         self.scanned.append(ScannedCommand(tuple(argv), piped))
@@ -241,9 +244,11 @@ class CommandScanner(WordReader):
         named_by = frame.words[-1:]  # `in` opens a word list, not a command
         self.hidden |= self._hides_name(raw, [] if first and named_by != ["in"] else named_by)
         if first and raw.startswith(("$(", '"$(')):
-            self.naming += self.scanned[inner:]
+            self.naming += self.scanned[inner:]  # what it prints is run
         elif first and raw.startswith(("`", '"`')):
+            # backticks are read later, as text: this says what becomes of its output
             self.nested += [f"{command} | sh" for command in self.nested[nested : nested + 1]]
+        # `2>` redirects, and `2 >` has an argument
         if self.text.startswith(("<", ">"), self.at) and _DESCRIPTOR.fullmatch(raw):
             return
         # bash reads an index up to its end, over comments and newlines.
@@ -272,6 +277,7 @@ class CommandScanner(WordReader):
                 self._computed.add(assigned[1])
             return False
         tail = raw[max(raw.rfind(")"), raw.rfind("`"), raw.rfind("}")) + 1 :].rstrip('"')
+        # not a name, or a known one in an unknown folder: `$(pwd)/run`
         if (before and before[0] not in _TRANSPARENT) or ("/" in tail and "$" not in tail):
             return False
         changed = _CUT.search(raw) is not None
@@ -281,6 +287,7 @@ class CommandScanner(WordReader):
         start = self.at
         word = self.word()
         if self._pending and "\n" in self.text[start : self.at]:
+            # does the body begin inside the quotes, or behind them? shells differ
             for heredoc in self._pending:
                 heredoc.certain = False
             self._pending.clear()
@@ -323,6 +330,7 @@ class CommandScanner(WordReader):
         """Skip a heredoc's body. If it may not be one, read it as commands."""
         self._pending = [other for other in self._pending if other is not heredoc]
         start = line = self.at
+        # a body holds no commands, so a wrong guess would hide some
         while heredoc.certain and not self.doubtful and line <= len(self.text):
             end = self._end_of_line(line)
             text = self.text[line:end]

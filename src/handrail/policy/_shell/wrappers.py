@@ -11,8 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
-from handrail.policy._shell.editor_scripts import EDITORS, commands_in_editor
-from handrail.policy._shell.sed_scripts import commands_in_script, scripts_of
+from handrail.policy._shell.editor_scripts import (
+    EDITORS,
+    commands_in_editor,
+    commands_in_script,
+    scripts_of,
+)
 from handrail.policy._shell.words import GLOB
 
 SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish csh tcsh rbash busybox toybox".split())

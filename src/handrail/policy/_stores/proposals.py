@@ -162,7 +162,7 @@ def _propose_for_command(
 ) -> list[RuleProposal]:
     tool = pending.call.name
     start: Table = {"decide": "allow", "tools": [tool]}
-    exact = [{**start, "line": command.text}]
+    exact = [{**start, "line": command.text}]  # no one saw other commands: decision 042
     allows = rulebook.allowing(tool)
     parts = match_commands(command.simple or (), CommandIndex(allows), _every_rule)
     unmatched = [part.argv for part in parts if part.rule is None]

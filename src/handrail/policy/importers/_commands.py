@@ -1,12 +1,11 @@
-"""Commands from other agents' rules, as words for handrail commands."""
+"""Commands from Claude Code rules, as words for handrail commands."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import dropwhile, takewhile
-from typing import Any
 
 from handrail.policy._shell.rough import possible_commands
 from handrail.policy._shell.strict import lex
@@ -26,10 +25,10 @@ def plain_words(text: str) -> tuple[str, ...] | None:
     read = lex(text)
     if read is None or len(read) != 1 or list(read[0].argv) != shlex.split(text):
         return None
-    return read[0].argv if all(map(is_expressible, read[0].argv)) else None
+    return read[0].argv if all(map(_is_expressible, read[0].argv)) else None
 
 
-def is_expressible(word: str) -> bool:
+def _is_expressible(word: str) -> bool:
     """Return whether a word can be part of a handrail command, split at whitespace."""
     return word.split() == [word]
 
@@ -38,20 +37,20 @@ def least_command(text: str) -> tuple[str, bool]:
     """Return the narrowest command matching a text completely, and whether it is exact."""
     words = plain_words(text)
     if words is not None:
-        return least_command_of_words(words)
+        return _least_command_of_words(words)
     raw = text.split()
     plain = list(takewhile(_PLAIN.fullmatch, raw))
-    command, exact = least_command_of_words(plain)
+    command, exact = _least_command_of_words(plain)
     return command, exact and plain == raw
 
 
-def least_command_of_words(words: Sequence[str]) -> tuple[str, bool]:
+def _least_command_of_words(words: Sequence[str]) -> tuple[str, bool]:
     """Return the narrowest command for everything starting with these words.
 
     The second value says whether it is exact. A program is denied by its name, at any path and with
     any variables set before it.
     """
-    usable = list(takewhile(is_expressible, dropwhile(_ASSIGNMENT.fullmatch, words)))
+    usable = list(takewhile(_is_expressible, dropwhile(_ASSIGNMENT.fullmatch, words)))
     named = [program_name(usable[0]), *usable[1:]] if usable and program_name(usable[0]) else []
     for shorter in (named, named[:1]):
         if _is_seen(shorter):
@@ -67,26 +66,16 @@ def _is_seen(words: Sequence[str]) -> bool:
     )
 
 
-def describe_meaning(named: Iterable[str]) -> str:
+def describe_meaning(command: str) -> str:
     """Return the note on a deny or an ask that matches more than before."""
-    several = list(named)
-    if EVERY in several:
+    if command == EVERY:
         return "in handrail it matches every command"
-    return f"in handrail it matches everything that starts with {', '.join(several)}"
+    return f"in handrail it matches everything that starts with {command}"
 
 
-def allow_table(named: Iterable[str]) -> dict[str, Any]:
-    """Return a rule allowing these commands with any arguments."""
-    several = list(named)
-    command = several if len(several) > 1 else several[0]
-    return {"decide": "allow", "command": command, "flags": "any", "operands": "any"}
-
-
-def describe_risk(named: Iterable[str]) -> str:
+def describe_risk(command: str) -> str:
     """Return a warning about an allow for a program that runs others, or ""."""
-    for command in named:
-        name = command.split()[0]
-        inner = unwrap((name, "-c", "a b"))
-        if inner.commands or inner.nested:
-            return f"it allows everything that {name} can run; review it"
-    return ""
+    name, _, _ = command.partition(" ")
+    inner = unwrap((name, "-c", "a b"))
+    runs_others = inner.commands or inner.nested
+    return f"it allows everything that {name} can run; review it" if runs_others else ""

@@ -15,7 +15,6 @@ from handrail.policy._rules.errors import InvalidRule
 from handrail.policy._rules.glob import name_glob
 from handrail.policy.importers._commands import (
     EVERY,
-    allow_table,
     describe_meaning,
     describe_risk,
     least_command,
@@ -223,10 +222,11 @@ def _translate_bash(verdict: Verdict, spec: str) -> RuleTranslation:
             "lost", "a handrail allow lists plain words, then flags and operands"
         )
     command = " ".join(words)
-    table = allow_table([command]) if star else {"decide": "allow", "command": command}
+    table = {"decide": "allow", "command": command}
+    table |= {"flags": "any", "operands": "any"} if star else {}
     is_prefix = bool(star) and not head.endswith(" ")
     why = f"in handrail {words[-1]!r} matches only that word" if is_prefix else ""
-    whys = "; ".join(filter(None, [why, describe_risk([command])]))
+    whys = "; ".join(filter(None, [why, describe_risk(command)]))
     return RuleTranslation("narrowed" if is_prefix else "imported", whys, (table,))
 
 
@@ -237,7 +237,7 @@ def _restrict_command(verdict: Verdict, head: str, rest: str) -> RuleTranslation
     table = {"decide": verdict, "command": command}
     if exact and rest == "*" and whole == head:
         return RuleTranslation("imported", tables=(table,))
-    return RuleTranslation("widened", describe_meaning([command]), (table,))
+    return RuleTranslation("widened", describe_meaning(command), (table,))
 
 
 def _translate_path(verdict: Verdict, tool: str, spec: str, file: str) -> RuleTranslation:

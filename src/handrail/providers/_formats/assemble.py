@@ -159,7 +159,7 @@ class Assembler:
             name, args = self._names.get(draft.name, draft.name), draft.args.text
             call_id = self._identify(draft)
             if cut:
-                draft.outcome = TruncatedCall(name, call_id, args)
+                draft.outcome = TruncatedCall(name, call_id, args)  # not half an edit: decision 025
             else:
                 via = text_at(object_at(draft.fields, "caller"), "type")
                 draft.outcome = Call(name, args if args.strip() else "{}", call_id, via)

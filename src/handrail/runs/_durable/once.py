@@ -73,6 +73,7 @@ class Once:
             return Result.from_json(row.result)
         stored = await self._rows.result_of(_record_key(row.key))
         if stored is not None:  # it can continue
+            # its row alone would mean: it may have run
             self._stored[row.key] = stored
             await self._rows.forget_call(row.key)
             return None
@@ -120,6 +121,7 @@ class Once:
 
     async def _run_known(self, call: CheckedCall, run: Callable[[], Awaitable[Result]]) -> Result:
         if call.turn.is_inner:
+            # its tool began again, and repeats the calls it has made
             known = await self._find_recorded(call)
             if known is not None:
                 return known
@@ -131,6 +133,7 @@ class Once:
         except DatabaseError:
             log.exception("the call %s was not run: it could not be recorded", call.key)
             return call.refuse(NOT_RECORDED, FailureKind.TRANSIENT)
+        # two workers may hold the run for a moment: the one adding the row runs the call
         if not is_new:
             return await self._find_result(call)
         result = _recordable(call, await run())
@@ -142,6 +145,7 @@ class Once:
         if call.is_replayed and self.is_again and not await self._find_begun(call):
             return call.refuse(NOT_RECORDED, FailureKind.TRANSIENT)
         result = _recordable(call, await run())
+        # its row has a text to continue from, and now its result
         if call.key in self._stored:
             await self._record(call.key, result)
             return result
@@ -194,6 +198,7 @@ class Once:
         """Record a result. The turn's record has it too, so an error loses nothing here."""
         try:
             if result.pending is not None:
+                # it has not taken effect, and begins again with the answer
                 await self._rows.forget_call(key)
             elif not _is_cancelled(result):  # else another worker may have taken the run over
                 await self._rows.store(key, result.to_json())
@@ -234,7 +239,7 @@ class CallRecorder:
                 f"A run with the id {turn.run_id!r} cannot be recorded as {self.claimant!r}. "
                 f"Start it from `RunState(run_id={self.claimant!r})`."
             )
-        self.known.clear()
+        self.known.clear()  # other turns may use the same ids
         if again:
             await self._once.find_known(turn)
 

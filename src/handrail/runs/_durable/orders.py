@@ -18,7 +18,7 @@ class Served(NamedTuple):
 
 
 class Order(NamedTuple):
-    """A segment's text. The first one has its state. The others have theirs in rows."""
+    """A segment's text. After a failure, it has its state. Others have theirs in rows."""
 
     run: str
     number: int

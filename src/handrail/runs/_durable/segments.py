@@ -136,6 +136,7 @@ class Segments:
     async def run(self, text: str) -> str:
         """Run one segment, and return the run's status after it."""
         order = Order(*json.loads(text))
+        # if the block ends early, it was cancelled
         status: RunStatus = "cancelled"
         with self.calls.active.running(order.run, order.id), continue_trace(order.trace or {}):
             status = await self._run_again(order)
@@ -149,6 +150,7 @@ class Segments:
             except DatabaseError:
                 log.exception("the run %s continues in %d seconds", order.run, pause)
             await anyio.sleep(pause)
+        # the last try: a run that can never be written must not come back for ever
         try:
             return await self._run(order)
         except DatabaseError as error:
@@ -173,6 +175,7 @@ class Segments:
         options["on_event"] = partial(_tell_both, journal.on_event, live.on_event)
         taken = "{}"
         if state.waiting:
+            # a step, as a restart must take the same answers though more may have come
             taken = await recorder.step(partial(self._take_answers, order, state))
         try:
             given: dict[str, str] = json.loads(taken)
@@ -180,6 +183,7 @@ class Segments:
             run = self.calls.served[order.agent].agent.run_recorded(state, recorder, **options)
         except Exception as error:  # noqa: BLE001  the run ends as failed
             return await self._fail(order, journal, state, error)
+        # a state in the order is in no row: all its messages are written
         before = state if order.state is None else RunState()
         status = await self._finish(order, journal, before, run)
         live.end()
@@ -191,7 +195,7 @@ class Segments:
         """Run the agent, and record how the segment ended."""
         try:
             done = await run
-        except SegmentFull:
+        except SegmentFull:  # no failure: the model continues in another segment
             return await self._continue(order.next, before, run.state)
         except ModelError as error:
             return await self._fail(order, journal, run.state, error)
@@ -234,9 +238,10 @@ class Segments:
         head, is_kept = await self._seal(order, journal, (WAITING, "", state), head_row)
         if not is_kept:
             await self.rows.keep_head(head)
-        text, seconds = json.dumps(following), next_deadline(open_, default=0.0)
+        text, seconds = json.dumps(following), next_deadline(open_)
         await self._engine.park(following.id, following.agent, text, seconds)
         reach("run.parked")
+        # after it is parked: an answer wakes what is parked
         await self.questions.ask(following.run, following.number, open_)
         await self.rows.move_run(following.run, "waiting", following.number)
         reach("run.asked")
@@ -251,6 +256,7 @@ class Segments:
     async def _continue(self, following: Order, before: RunState, state: RunState) -> RunStatus:
         """Continue in another segment, bounding the steps a restart reads."""
         await self._add_state(following, before, state)
+        # newest first: the oldest are dropped, and read from rows
         self._next = {following.id: state, **dict(islice(self._next.items(), _KEPT))}
         await self._engine.start(following.id, following.agent, json.dumps(following))
         await self.rows.move_run(following.run, "running", following.number)

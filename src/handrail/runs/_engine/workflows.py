@@ -18,7 +18,7 @@ SEGMENT = "handrail.segment"
 """Workflow name for segments."""
 CALL = "handrail.call"
 """Workflow name for queued calls."""
-JSON = "portable_json"
+JSON = "portable_json"  # never pickles: a row could run code: decision 060
 """The form of our rows."""
 _PARTS = ("workflow_input", "workflow_output", "operation_outputs")
 """Engine tables whose rows stay when their workflow's row is deleted."""

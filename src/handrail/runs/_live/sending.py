@@ -23,7 +23,7 @@ _SECONDS = {True: 0.03, False: 0.1}
 """Between two writes, on PostgreSQL and in a file: there, each write is on the disk."""
 
 
-class Sender:
+class Sender:  # the journal has the words too: decision 119
     """Writes pieces for watchers in any process. A run never waits for it.
 
     A failed write ends the attempt: watchers then receive the rest with the reply.

@@ -18,10 +18,9 @@ from handrail.runs._live.feed import MAX_LINES, Cursor, Feed, Line, Update
 from handrail.runs._live.news import watch as watch_database
 from handrail.runs._live.pieces import CHANNEL
 from handrail.runs._live.port import WatchedStore
-from handrail.runs._live.replies import find_text
 from handrail.runs._store.port import DatabaseReplica
 from handrail.runs.journal import JournalEntry, JournalError
-from handrail.runs.lines import EVENTS, as_fields
+from handrail.runs.lines import EVENTS, LineFields, as_fields
 
 log = logging.getLogger("handrail.runs")
 
@@ -30,6 +29,9 @@ _POLL = 0.25
 _REST = 0.01
 _PAUSE = 1.0
 """Seconds before the next try if the database is away."""
+_STEP = (
+    "SELECT body FROM handrail_step WHERE run = :run AND segment = :segment AND number = :number"
+)
 
 
 class Watching:
@@ -115,7 +117,7 @@ class Watching:
         """Return a reply's whole text."""
         if "step" not in line.fields:
             return str(line.fields.get("text", ""))
-        return await to_thread.run_sync(find_text, self._store, feed.run, line.fields)
+        return await to_thread.run_sync(_find_text, self._store, feed.run, line.fields)
 
     # the reader
 
@@ -229,3 +231,15 @@ def watching(store: WatchedStore) -> Watching:
         readers[loop] = Watching(store)
     found: Watching = readers[loop]
     return found
+
+
+def _find_text(store: WatchedStore, run: str, line: LineFields) -> str:
+    """Return a reply's whole text, or what its journal line has if nothing else is known."""
+    segment, _, number = str(line.get("step", "")).partition("/")
+    if not number:
+        return str(line.get("text", ""))
+    place = {"run": run, "segment": int(segment), "number": int(number)}
+    for (body,) in store.select(_STEP, place):
+        parts: list[dict[str, Any]] = json.loads(body)["reply"]
+        return "".join(part["text"] for part in parts if "text" in part)
+    return str(line.get("text", ""))

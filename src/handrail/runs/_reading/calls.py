@@ -7,16 +7,18 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from handrail.permissions import Approvers, Pending
-from handrail.runs._reading.entries import read_range
 from handrail.runs._reading.values import CallRecord, CallRow, CallsPage
 from handrail.runs._store.database import Database
+from handrail.runs._store.writes import unpack
 from handrail.runs.history import CallHistory, all_calls, read_history
 from handrail.runs.journal import JournalEntry
-from handrail.runs.lines import LineFields, as_fields
+from handrail.runs.lines import EVENTS, LineFields, as_fields
 
 Select: TypeAlias = Callable[..., Sequence[tuple[Any, ...]]]
 
 _CALL = "SELECT number, call, turn, tool, status, began, ended, rule, pending, first, last"
+_MAX_ENTRIES = 20_000
+"""Maximum entry rows read for one page."""
 
 
 def open_turn(select: Select, run: str, seen: str) -> int:
@@ -47,7 +49,7 @@ def read_calls(
     if not found:
         return CallsPage(rows=(), turn=place["turn"])
     first, last = min(row[9] for row in found), max(row[10] for row in found)
-    entries = tuple(read_range(database, run, first, last))
+    entries = tuple(_read_range(database, run, first, last))
     histories = _match(found, entries)
     calls = [
         replace(_call_row(row), history=history)
@@ -72,7 +74,7 @@ def read_call(
         return None
     entries: Iterable[JournalEntry] = page.entries if page else ()
     if page is None or all(row.number != number for row in page.rows):
-        entries = read_range(database, run, rows[0][9], rows[0][10])
+        entries = _read_range(database, run, rows[0][9], rows[0][10])
     lines = _lines_of(rows, entries)
     [history] = _match(rows, entries)
     *row, asked = rows[0]
@@ -127,3 +129,14 @@ def _call_row(row: tuple[Any, ...]) -> CallRow:
         rule=rule,
         pending=pending,
     )
+
+
+def _read_range(database: Database, run: str, first: int, last: int) -> list[JournalEntry]:
+    """Return a run's events between two numbers, without its states."""
+    rows = database.read_now(
+        "SELECT first, digest, lines FROM handrail_journal WHERE run = :run AND first <= :last "
+        f"AND last >= :first ORDER BY first LIMIT {_MAX_ENTRIES}",
+        {"run": run, "first": first, "last": last},
+    )
+    entries = unpack(run, rows)
+    return [one for one in entries if first <= one.number <= last and one.kind in EVENTS]

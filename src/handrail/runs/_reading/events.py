@@ -18,7 +18,7 @@ from handrail.runs.journal import EventRow
 
 POLL_SECONDS = 0.5
 """Seconds between two looks."""
-MAX_BLOCKS = 2_000
+MAX_BLOCKS = 2_000  # events have no rows: written always, read seldom: decision 097
 """Maximum journal rows searched for one page."""
 _EVENTS = 500
 """Events read at once by a search."""

@@ -10,7 +10,7 @@ _MIN_BYTES = 64
 """Shorter texts are stored unchanged."""
 _WINDOW = -zlib.MAX_WBITS
 """Without a header and a checksum: digest chains find changes."""
-_WORDS = (
+_WORDS = (  # the databases compress no short rows: decision 101
     rb'{"handrail": 2, "messages": [{"prompt": [{"text": ""}]}], "waiting": [], "inbox": [], '
     rb'"usage": [0, 0, 0, 0, 0], "turns": 0, "calls": 0, "run_id": "", "before": {"turns": 0, '
     rb'"calls": 0, "usage": [0, 0, 0, 0, 0], "cost": "0"}, "discarded": [], "inner": [], '

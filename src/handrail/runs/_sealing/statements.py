@@ -25,7 +25,7 @@ class SealedTable(NamedTuple):
     """
 
 
-SEALED: Mapping[str, SealedTable] = {
+SEALED: Mapping[str, SealedTable] = {  # one place, so no text is forgotten: decision 096
     "handrail_run": SealedTable(("id",), ("outcome", "metadata", "digest"), ("outcome",)),
     "handrail_state": SealedTable(("run", "segment"), ("body",), ("body",)),
     "handrail_step": SealedTable(("run", "segment", "number"), ("body",), ("body",)),

@@ -28,4 +28,4 @@ def end_process(calls: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # it may be closed
             stream.flush()
-    os._exit(EXIT_CODE)
+    os._exit(EXIT_CODE)  # a thread could pay after another worker did: decision 078

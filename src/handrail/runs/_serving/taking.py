@@ -34,7 +34,7 @@ def name_lock(version: str, at: float) -> str:
     return f"suspects-{sha256(version.encode()).hexdigest()[:16]}-{window}"
 
 
-class Taker:
+class Taker:  # a run that ends its process would harm the others: decision 093
     """Takes segments of the agents that this worker has, and calls from its queues.
 
     A suspect may end this process too: the workers that ran it before have died. So it runs alone.

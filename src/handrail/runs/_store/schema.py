@@ -13,7 +13,7 @@ from handrail.runs._store.database import Database
 from handrail.runs._store.port import FIND_TABLE, DatabaseDenied, DatabaseError, Select
 
 
-class Migration(NamedTuple):
+class Migration(NamedTuple):  # not by Alembic, which needs models of the tables: decision 092
     """Changes the tables. Each text has statements ending with a semicolon."""
 
     number: int

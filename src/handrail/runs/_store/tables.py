@@ -134,6 +134,7 @@ _PLACE = (
     "(SELECT MAX(COALESCE(MAX(place + last - first), 0), :micros) + 1 FROM handrail_journal "
     "WHERE place = (SELECT MAX(place) FROM handrail_journal))"
 )
+# not a sequence: readers would miss events that commit late: decision 074
 _POSTGRES_PLACE = "(CAST(CAST(pg_current_xact_id() AS text) AS bigint) << 20) + :first % 1048576"
 """The first entry's place among all runs' entries.
 

@@ -6,13 +6,12 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from handrail.runs._store.database import Database
 from handrail.runs._store.port import Step
-from handrail.runs._store.requests import keep_requests
-from handrail.runs._store.tables import POSTGRES_PUTS, PUT_RUN, PUTS
-from handrail.runs._store.tally import TALLY_COLUMNS, Tally
+from handrail.runs._store.tables import POSTGRES_PUTS, PUT_REQUEST, PUT_RUN, PUTS
+from handrail.runs._store.tally import STATE, TALLY_COLUMNS, Tally, storable
 from handrail.runs.journal import (
     SOME,
     JournalEntry,
@@ -56,6 +55,15 @@ GUARDS = 2
 """The first statements in a write, each of which must change a row: else nothing may change."""
 _KEPT = 100
 """How many runs are remembered. Another process may write to them: then they are read again."""
+_DROP_OTHERS = "DELETE FROM handrail_question WHERE run = :run AND answer IS NULL AND id NOT IN "
+_ANSWER = (
+    "UPDATE handrail_question SET answer = :answer, answered_by = :by WHERE id = :id AND used = 0"
+)
+_USE = (
+    "UPDATE handrail_question SET answer = COALESCE(answer, :answer), "
+    "answered_by = COALESCE(answered_by, :by), used = 1 WHERE id = :id"
+)
+_ABOUT_ANSWERS = {"answer": _ANSWER, "answered": _USE}
 
 
 class StepRecord(NamedTuple):
@@ -109,7 +117,7 @@ class RunWrites:
         self._tally.read_fields(entries, fields)
         block = {
             "run": self._run,
-            "first": entries[0].number,
+            "first": entries[0].number,  # the key: two writers never fork a chain: decision 094
             "last": head.entries,
             "at": self._tally.changed,
             "micros": int(at * 1e6),
@@ -206,7 +214,7 @@ class Appender:
     ) -> tuple[RunHead, list[Step]]:
         contents = [line.content for line in lines]
         head, entries, steps = writes.append(before, lines, contents, self._clock())
-        requests = keep_requests(entries, contents, self._database.members)
+        requests = _keep_requests(entries, contents, self._database.members)
         return head, [*steps, put_run(head), *requests]
 
 
@@ -277,3 +285,58 @@ def _parse(text: Any) -> tuple[str, list[tuple[str, str, str]]]:
 def as_text(value: object) -> str:
     """Return a database text. Anything else was not written by us, and reads so."""
     return value if isinstance(value, str) else repr(value)
+
+
+def _keep_requests(
+    entries: Iterable[JournalEntry], contents: Iterable[Mapping[str, Any]], members: str
+) -> list[Step]:
+    """Return what entries change: states ask, answers are given and used.
+
+    Args:
+        entries: The new entries of a run.
+        contents: Their contents, which spares parsing them.
+        members: A query that lists the texts of the JSON array ``:ids``.
+    """
+    steps: list[Step] = []
+    for entry, content in zip(entries, contents, strict=True):
+        if entry.kind == STATE:
+            steps += _ask(entry, content, members)
+        elif entry.kind in _ABOUT_ANSWERS:
+            steps.append(_note_answer(entry.kind, content))
+    return steps
+
+
+def _ask(entry: JournalEntry, content: Mapping[str, Any], members: str) -> list[Step]:
+    """Add a state's requests, and remove unanswered ones now gone."""
+    rows = [
+        {
+            "id": storable(pending.id),
+            "run": entry.run,
+            "pending": storable(pending.to_json()),
+            "expires": pending.expires_at,
+        }
+        for pending in _read_pending(entry, content)
+    ]
+    ids = json.dumps([row["id"] for row in rows])
+    drop: Step = (f"{_DROP_OTHERS} {members}", [{"run": entry.run, "ids": ids}])
+    return [(PUT_REQUEST, rows), drop] if rows else [drop]
+
+
+def _read_pending(entry: JournalEntry, content: Mapping[str, Any]) -> list[Any]:
+    state: Any = content.get("state")
+    if not (isinstance(state, dict) and cast("dict[str, Any]", state).get("waiting")):
+        return []
+    from handrail.agent import InvalidState, load_state  # few programs list runs with an agent
+
+    _, _, rest = entry.body.partition(',"state":')
+    try:
+        return [pending for pending in load_state(rest[:-1]).pending if pending.kind != "waiting"]
+    except InvalidState:
+        return []
+
+
+def _note_answer(kind: str, line: Mapping[str, Any]) -> Step:
+    from handrail.runs.answers import answer_of_line  # most entries are no answers
+
+    values = {"id": storable(line.get("pending")), "by": storable(line.get("by")) or None}
+    return _ABOUT_ANSWERS[kind], [{**values, "answer": answer_of_line(line)}]

@@ -13,6 +13,7 @@ from handrail._support.private_files import read_file
 from handrail.sandbox._values import TMP
 
 
+# a mount needs a mount point, and all else that was tried fails: decision 105
 def find_placeholders(root: str | os.PathLike[str]) -> frozenset[str]:
     """Return the names in a workspace that are there only because commands run in it.
 

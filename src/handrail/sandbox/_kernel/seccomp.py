@@ -24,7 +24,7 @@ _CONNECTED: Final = tuple(
 
 They stay connected to their pair. A SOCK_DGRAM socket could be pointed at any daemon's socket.
 """
-TAG: Final = resource.RLIMIT_RTTIME
+TAG: Final = resource.RLIMIT_RTTIME  # new sessions keep it too: decision 019
 """The limit marking a command's processes. Once set, a command cannot change it."""
 UNIX: Final = 1
 INTERNET: Final = (2, 10)

@@ -92,6 +92,7 @@ def find_places(lines: Lines, edit: TextEdit) -> list[EditSpan]:
         if len(lines.text) <= MAX_WHOLE_CHARS or edit.everywhere
         else _likely_parts(lines, edit.old)
     )
+    # a tolerant match beside an exact one would change a wrong place: decision 020
     for step in (
         _find_exact,
         _find_whole_lines,

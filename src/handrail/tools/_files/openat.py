@@ -23,7 +23,7 @@ Opener: TypeAlias = Callable[[int, str], int]
 NAMES = os.O_PATH | os.O_CLOEXEC
 _OPENAT2 = 437
 """The same number on every architecture."""
-_BENEATH_WITHOUT_MAGIC = 0x08 | 0x02
+_BENEATH_WITHOUT_MAGIC = 0x08 | 0x02  # a compared path can change before it is opened: decision 024
 _EXCHANGE = 2
 _MAX_TRIES = 64
 _MAX_LINKS = 40

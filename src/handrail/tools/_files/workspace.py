@@ -17,8 +17,7 @@ from handrail.sandbox import contains_home, find_placeholders
 from handrail.tools._descriptions import join_words
 from handrail.tools._files.openat import NAMES, Opener, best_opener, descriptor_path
 from handrail.tools._files.paths import is_beneath, make_relative
-from handrail.tools._files.seen import SeenContents
-from handrail.tools._files.shown import ShownContents
+from handrail.tools._files.seen import SeenContents, ShownContents
 from handrail.tools._files.similar_paths import FolderEntry, find_similar
 from handrail.tools._files.undo import UndoLog
 

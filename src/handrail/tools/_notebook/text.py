@@ -36,6 +36,7 @@ def name_cell(number: int, cell: Cell) -> str:
     return f"[cell {number}, {cell.kind}{f', id {cell.id}' if cell.id else ''}]"
 
 
+# one text for `read` and `edit`, so there is no second tool with its own search: decision 049
 def render_notebook(cells: Sequence[Cell]) -> NotebookText:
     """Return a notebook as text. ``output_lines`` says how many lines follow each source."""
     rows, images = list[str](), list[tuple[int, str]]()

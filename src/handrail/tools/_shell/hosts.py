@@ -26,8 +26,11 @@ from handrail import (
 from handrail.net import parse_url
 from handrail.sandbox import Sandbox
 from handrail.tools._shell.advice import RoughCommand, split_commands
-from handrail.tools._shell.git_settings import GIT_SETTINGS, changes_git_settings
-from handrail.tools._shell.installs import find_installed_into
+from handrail.tools._shell.simple_commands import (
+    GIT_SETTINGS,
+    changes_git_settings,
+    find_installed_into,
+)
 
 _PYPI = ("pypi.org", "files.pythonhosted.org")
 _NPM = ("registry.npmjs.org",)
@@ -126,6 +129,7 @@ class CommandAccesses:
         is a folder the command installs packages into, and so are git's settings.
         """
         opened = find_installed_into(command, self.sandbox)
+        # else git fails, and models look for ways around: decision 147
         if changes_git_settings(command) and self.sandbox.can_open(GIT_SETTINGS):
             opened = [GIT_SETTINGS]
         return [_EVERYTHING, *map(writes_file, opened), *self._find_hosts(command, hosts)]
@@ -136,6 +140,7 @@ class CommandAccesses:
         asked = self.sandbox.find_closed(hosts)
         guessed = (host for host in self._guess(command) if host not in asked)
         accesses = [Access(WRITE, _resource_of(host)) for host in asked]
+        # the text of a command is only a guess at its hosts: decision 054
         accesses += [Access(READ, _resource_of(host)) for host in guessed]
         return accesses
 

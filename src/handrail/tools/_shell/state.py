@@ -135,6 +135,7 @@ class Shell:
 
     def _step(self) -> str:
         """Return the ``cd`` command, as simple as possible because rules parse it, too."""
+        # in the text, so rules and people see where it runs: decision 023
         return f"cd  {shlex.quote(f'./{self._folder}')}; "
 
     def take(self, command: str, notes: ShellNotes, root: str) -> tuple[str, ...]:

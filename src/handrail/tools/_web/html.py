@@ -17,6 +17,7 @@ _ANCHOR = re.compile(r"</?a\b[^>]*+(?:>|\Z)", re.IGNORECASE)
 def limit(seconds: int, size: int) -> None:
     """Limit the processor time and this process's memory."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # no parser is safe against every page: decision 021
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
 

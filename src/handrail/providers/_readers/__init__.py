@@ -1,1 +1,0 @@
-"""Readers for stored conversations, one module for each API."""
