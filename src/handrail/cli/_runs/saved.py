@@ -44,7 +44,7 @@ CANCEL = "cancel"
 BUSY_SECONDS = 5.0
 """Seconds to wait for another writing process."""
 WHY_CANCELLED = "cancelled by the user"
-CANCEL_SECONDS = 10.0
+_CANCEL_SECONDS = 10.0
 """Seconds for a process to stop."""
 _POLL_SECONDS = 0.05
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
@@ -150,12 +150,12 @@ class SavedRun:
                 self.put_standing(CANCELLED, WHY_CANCELLED)
         except Halt:
             self.record.note([{"event": CANCEL, "at": time.time()}])
-            if not self.wait_for_release(CANCEL_SECONDS):
+            if not self.wait_for_release():
                 raise
 
-    def wait_for_release(self, seconds: float) -> bool:
+    def wait_for_release(self) -> bool:
         """Wait until no process holds the run. Returns whether this happened."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + _CANCEL_SECONDS
         while self.busy and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
         return not self.busy
