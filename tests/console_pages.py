@@ -42,7 +42,7 @@ _PROMPTS = [re.compile(prompt) for prompt in (">", "┃ your answer:", r"┃ Wha
 _TYPED = re.compile(
     rf"^(?P<prompt>{'|'.join(prompt.pattern for prompt in _PROMPTS)}) (?P<text>.+)$", re.MULTILINE
 )
-_SECONDS = r"(?:\d+ min )?[\d.]+ s"
+_SECONDS = r"(?:[\d.]+ m?s|\d+m(?: \d+s)?)"
 _TOOK = re.compile(rf" {{2,}}(\S(?:(?! {{2}}).)*?)(?: · {_SECONDS})?  (#\d+)$", re.MULTILINE)
 """The end of a call's row: how it ended, how long it took, and its number."""
 

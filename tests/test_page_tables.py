@@ -48,6 +48,8 @@ PACKAGE = Path(str(files("handrail")))
 NAME = re.compile(r"`(\w[\w.-]*)(?:\([^`]*\))?`")
 """A name in code, with its arguments if it has any."""
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+OF_PROGRAMS = {"AskProgram", "HookAnswer", "ask_program", "hook_variables", "make_program_hook"}
+"""What hooks in programs are made with."""
 
 
 def section(page: str, heading: str) -> str:
@@ -208,7 +210,7 @@ VALUES = [
         "docs/guides/hooks.md",
         "## Ready-made hooks",
         "hook",
-        {*ready_hooks.__all__} - {"Hook", "StopRun"},
+        {*ready_hooks.__all__} - {"Hook", "StopRun"} - OF_PROGRAMS,
     ),
     (
         "docs/guides/agents.md",

@@ -267,7 +267,7 @@ def test_the_details_have_what_the_answer_is_bound_to() -> None:
             " 1 - old",
             " 1 + new",
             "fingerprint: abababababababababababababababababababababababababababababababab",
-            "the answer is valid for this call only, once, within 60 seconds of this request",
+            "the answer is valid for this call only, once, within 1 minute of this request",
         ]
     )
 

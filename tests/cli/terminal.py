@@ -31,7 +31,7 @@ _NOTED = 'trap : INT; "$@"; echo $? >"$0"; exec sleep 1000'
 """Runs a command and writes its exit code down: tmux does not always know it, and what it prints
 of a program that has ended moves the screen."""
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
-_SECONDS = r"(?:\d+ min )?[\d.]+ s"
+_SECONDS = r"(?:[\d.]+ m?s|\d+m(?: \d+s)?)"
 _ENDED = re.compile(rf" {{2,}}(\S(?:(?! {{2}}).)*?)(?: · {_SECONDS})?  (#\d+)$")
 """The end of a call's row: how it ended, how long it took, and its number."""
 _WORKS = re.compile(rf"(thinking|writing|working) {_SECONDS}")

@@ -215,7 +215,7 @@ def test_jobs_are_listed(handrail: Handrail) -> None:
         assert (none, chat.ends()) == (["no jobs: no command runs in the background"], 0)
     finally:
         chat.pty.end()
-    assert [re.sub(r"[\d.]+ s", "1 s", row) for row in some] == ["  Job 1  sleep 60   1 s"]
+    assert [re.sub(r"[\d.]+ m?s", "1 s", row) for row in some] == ["  Job 1  sleep 60   1 s"]
 
 
 REVIEW = """---

@@ -123,7 +123,7 @@ def test_a_page_may_leave_out_what_differs_and_nothing_else(tmp_path: Path) -> N
 
 
 def test_how_long_something_took_is_no_part_of_a_page() -> None:
-    assert fits("✓ Read a  8 lines  #1\n", "✓ Read a     8 lines · 1 min 2 s  #1\n")
+    assert fits("✓ Read a  8 lines  #1\n", "✓ Read a     8 lines · 1m 02s  #1\n")
     assert not fits("✓ Read a  8 lines  #1\n", "✓ Read a  9 lines · 3 s  #1\n")
     assert not fits("a\n", "a · 3 s\n")
 

@@ -55,7 +55,7 @@ async def broken(request):
     raise ModelError("It is busy.", "overloaded")
 """
 Open = Callable[..., Pty]
-_SECONDS = re.compile(r"\b[\d.]+ s(econds)?\b")
+_SECONDS = re.compile(r"\b[\d.]+ m?s(econds)?\b")
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def test_a_file_has_every_call_with_its_events_and_leads_nowhere(tmp_path: Path)
     words = [
         "Run ab12cd",
         "journal9 entries, whole",
-        "waited 2.00 s for #1 bash",
+        "waited 2.0 s for #1 bash",
         "denied by no-force (rules.toml:12)",
         "decided · deny · no-force (rules.toml:12)",
         "Result, as the model got itdone",

@@ -140,7 +140,7 @@ def test_a_run_shows_its_calls_and_why_they_waited(file: Path) -> None:
         "Make the tests pass, then push.",
         "I read the parser and run its tests.",
         "3,210 tokens in, 96 out",
-        "waited 2.00 s for #1 bash",
+        "waited 2.0 s for #1 bash",
         "approved",
         "denied by no-force (rules.toml:12)",
         "decided · allow · no-force (rules.toml:12)",
@@ -149,7 +149,7 @@ def test_a_run_shows_its_calls_and_why_they_waited(file: Path) -> None:
     ):
         assert words in text
     labels = [one for one in read_page(page.text).attributes if "waited" in one]
-    assert "waited 2.00 s, ran 2.00 s" in labels
+    assert "waited 2.0 s, ran 2.0 s" in labels
     assert calls_of(page) == [("Prompt", 0), ("Turn 1", 3)]
 
 
@@ -183,7 +183,7 @@ def test_a_strip_says_how_long_a_run_waited_for_people(tmp_path: Path, way: Way)
     ]
     run.note(stream_lines(way, lines))
     page = visit(file, "admins").get("/runs/shop")
-    strip = "Whole run: 4.00 s of models, 1.00 s of calls, 1m of waiting for approval"
+    strip = "Whole run: 4.0 s of models, 1.0 s of calls, 1m of waiting for approval"
 
     assert strip in page.text.replace("\u00a0", " ")
     assert calls_of(page) == [("Prompt", 0), ("Turn 1", 1), ("Turn 2", 0)]

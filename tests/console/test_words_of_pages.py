@@ -22,7 +22,7 @@ from handrail.runs.wording import describe_call_status, describe_status
     ("seconds", "words"),
     [
         (0.04, "40 ms"),
-        (9.96, "9.96 s"),
+        (9.96, "10.0 s"),
         (59.4, "59.4 s"),
         (60, "1m"),
         (3_600, "1h"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -12,7 +14,17 @@ from typing import Any
 import pytest
 
 from halfway import find_leaks
-from handrail import Call, CallLimits, Executor, FailureKind, HandrailError, Result, Toolset, tool
+from handrail import (
+    Call,
+    CallLimits,
+    Executor,
+    FailureKind,
+    HandrailError,
+    Result,
+    ToolFailed,
+    Toolset,
+    tool,
+)
 from handrail.hooks import Hook, command
 
 ran: list[str] = []
@@ -21,6 +33,8 @@ ran: list[str] = []
 @tool
 async def save(path: str) -> str:
     """Save."""
+    if not path:
+        raise ToolFailed("There is no path.")
     ran.append(path)
     return f"saved {path}"
 
@@ -34,10 +48,22 @@ def script(text: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", text]
 
 
-def saying(answer: str | bytes) -> Hook:
+def saying(answer: str | bytes, **options: Any) -> Hook:
     """A hook whose program says this to everything."""
     raw = answer.encode() if isinstance(answer, str) else answer
-    return command(script(f"import sys; sys.stdin.read(); sys.stdout.buffer.write({raw!r})"))
+    text = f"import sys; sys.stdin.read(); sys.stdout.buffer.write({raw!r})"
+    return command(script(text), **options)
+
+
+def specific(**fields: Any) -> str:
+    return json.dumps({"hookSpecificOutput": fields})
+
+
+def refused(reason: str) -> Result:
+    """What a call becomes that a program refuses."""
+    by = "handrail.hooks.command"
+    result = Result.fail("c1", FailureKind.DENIED, f"Not run: {reason}", f"refused by {by}")
+    return result._replace(metadata={"refused_by": by})
 
 
 async def given(hook: Hook, args: Any = '{"path":"a"}', **options: Any) -> Result:
@@ -62,29 +88,76 @@ def broke(why: str) -> Result:
 # ---------------------------------------------------------------- answers
 
 
-@pytest.mark.parametrize("answer", ["{}", "", " {\n} "])
-async def test_an_empty_answer_passes_the_call_on(answer: str) -> None:
-    assert await given(saying(answer or "{}")) == Result("c1", "saved a")
+@pytest.mark.parametrize("answer", ["{}", "", " {\n} ", '{"decision": "approve", "other": 1}'])
+async def test_an_answer_that_asks_for_nothing_passes_the_call_on(answer: str) -> None:
+    assert await given(saying(answer)) == Result("c1", "saved a")
 
 
-async def test_a_program_that_says_nothing_passes_the_call_on() -> None:
-    assert await given(command(script("pass"))) == Result("c1", "saved a")
-
-
-async def test_a_refusal_is_what_the_model_reads() -> None:
-    assert await given(saying('{"deny": "Not on Sundays."}')) == Result.fail(
-        "c1", FailureKind.DENIED, "Not on Sundays.", "refused by handrail.hooks.command"
-    )._replace(metadata={"refused_by": "handrail.hooks.command"})
+@pytest.mark.parametrize(
+    "hook",
+    [
+        command(script("import sys; print('Not on Sundays.', file=sys.stderr); sys.exit(2)")),
+        saying('{"decision": "block", "reason": "Not on Sundays."}'),
+        saying(specific(permissionDecision="deny", permissionDecisionReason="Not on Sundays.")),
+        saying(specific(permissionDecision="ask", permissionDecisionReason="Not on Sundays.")),
+    ],
+    ids=["code", "decision", "deny", "ask"],
+)
+async def test_a_refusal_is_what_the_model_reads(hook: Hook) -> None:
+    assert await given(hook) == refused("Not on Sundays.")
     assert ran == []
 
 
 async def test_a_rewritten_call_goes_on_as_it_is_now() -> None:
-    assert await given(saying('{"args": {"path": "b"}}')) == Result("c1", "saved b")
+    hook = saying(specific(updatedInput={"path": "b"}))
+
+    assert await given(hook) == Result("c1", "saved b")
     assert ran == ["b"]
 
 
+async def test_a_program_ends_the_run() -> None:
+    result = await given(saying('{"continue": false, "stopReason": "Lunch."}'))
+
+    assert result.text == "Not run: a check ended the run. Lunch."
+    assert ran == []
+
+
+async def test_a_program_adds_text_after_a_call(tmp_path: Path) -> None:
+    noted = tmp_path / "noted"
+    text = (
+        f"import sys; open({str(noted)!r}, 'a').write(sys.stdin.read() + chr(10));"
+        f"print({specific(additionalContext='Look at b, too.')!r})"
+    )
+    hook = command(script(text), events=["PostToolUse", "PostToolUseFailure"])
+
+    saved = await given(hook)
+    failed = await given(hook, {"path": ""})
+
+    note = "\n\n[Hook: Look at b, too.]"
+    assert (saved.text, failed.text) == (f"saved a{note}", f"There is no path.{note}")
+    told = [json.loads(line) for line in noted.read_text(encoding="utf-8").splitlines()]
+    assert [
+        (one["hook_event_name"], one.get("tool_response"), one.get("error")) for one in told
+    ] == [
+        ("PostToolUse", "saved a", None),
+        ("PostToolUseFailure", None, "There is no path."),
+    ]
+
+
+async def test_what_fails_after_a_call_withholds_its_result() -> None:
+    result = await given(command(script("raise SystemExit(1)"), events=["PostToolUse"]))
+
+    assert result.failure is not None
+    assert (result.failure.kind, ran) == (FailureKind.BUG, ["a"])
+
+
+def test_another_event_is_an_error() -> None:
+    with pytest.raises(HandrailError, match="has no event 'Stop'"):
+        command(script("pass"), events=["PreToolUse", "Stop"])
+
+
 async def test_a_rewritten_call_is_checked_like_any_other() -> None:
-    result = await given(saying('{"args": {"path": 5}}'))
+    result = await given(saying(specific(updatedInput={"path": 5})))
 
     assert result.failure is not None
     assert result.failure.kind is FailureKind.BAD_ARGS
@@ -103,9 +176,10 @@ async def test_a_rewritten_call_is_checked_like_any_other() -> None:
     ],
 )
 async def test_it_reads_the_call_on_its_input_and_nowhere_else(
-    args: Any, told: Any, tmp_path: Path
+    args: Any, told: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted = tmp_path / "noted"
+    monkeypatch.chdir(tmp_path)
     notes = (
         "import json, sys; told = json.load(sys.stdin);"
         f"json.dump([told, sys.argv[1:]], open({str(noted)!r}, 'w'))"
@@ -114,8 +188,17 @@ async def test_it_reads_the_call_on_its_input_and_nowhere_else(
 
     await given(hook, args)
 
-    assert json.loads(noted.read_text(encoding="utf-8")) == [
-        {"id": "c1", "name": "save", "args": told},
+    [asked, words] = json.loads(noted.read_text(encoding="utf-8"))
+    assert asked.pop("session_id")
+    assert [asked, words] == [
+        {
+            "cwd": str(tmp_path),
+            "permission_mode": "default",
+            "hook_event_name": "PreToolUse",
+            "tool_name": "save",
+            "tool_use_id": "c1",
+            "tool_input": told,
+        },
         ["{path}", "$(id)"],
     ]
 
@@ -128,6 +211,7 @@ async def test_it_sees_few_variables_and_those_it_was_given(
         monkeypatch.delenv(name)
     for name in ("PATH", "HOME", "SECRET_KEY", "LD_LIBRARY_PATH"):
         monkeypatch.setenv(name, f"/{name}")
+    monkeypatch.chdir(tmp_path)
     notes = f"import json, os; json.dump(dict(os.environ), open({str(noted)!r}, 'w'))"
     hook = command(script(notes), env={"HOME": "/nowhere", "MINE": "1"})
     monkeypatch.setenv("LATER", "1")
@@ -136,7 +220,8 @@ async def test_it_sees_few_variables_and_those_it_was_given(
 
     seen = json.loads(noted.read_text(encoding="utf-8"))
     seen.pop("LC_CTYPE", None)  # which Python sets itself
-    assert seen == {"PATH": "/PATH", "HOME": "/nowhere", "MINE": "1"}
+    folders = dict.fromkeys(("HANDRAIL_PROJECT_DIR", "CLAUDE_PROJECT_DIR"), str(tmp_path))
+    assert seen == {"PATH": "/PATH", "HOME": "/nowhere", "MINE": "1", **folders}
 
 
 async def test_it_need_not_listen() -> None:
@@ -172,47 +257,10 @@ async def test_it_is_not_asked_about_calls_that_the_check_refused(tmp_path: Path
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        "garbage",
-        "{",
-        b"\xff",
-        b"\x80\x04.",
-        "{}{}",
-    ],
+    ["garbage", "{", b"\xff", b"\x80\x04.", "{}{}", "[]", "null", "true", '"allow"', "1"],
 )
-async def test_what_is_no_json_refuses_the_call(answer: str | bytes) -> None:
-    result = await given(saying(answer))
-
-    assert result.failure is not None
-    assert result.failure.kind is FailureKind.DENIED
-    assert result.text.startswith("Not run: a check before the call failed (")
-    assert ran == []
-
-
-@pytest.mark.parametrize("answer", ["[]", "null", "true", '"allow"', "1"])
-async def test_what_is_no_object_refuses_the_call(answer: str) -> None:
+async def test_what_is_no_json_object_refuses_the_call(answer: str | bytes) -> None:
     assert await given(saying(answer)) == broke("The hook did not print a JSON object.")
-    assert ran == []
-
-
-@pytest.mark.parametrize(
-    ("answer", "keys"),
-    [
-        ('{"allow": true}', ["allow"]),
-        ('{"deny": 1}', ["deny"]),
-        ('{"args": []}', ["args"]),
-        ('{"args": {}, "deny": "no"}', ["args", "deny"]),
-        ('{"deny": "no", "x": 1}', ["deny", "x"]),
-        ('{"args": {"path": "b"}, "x": 1}', ["args", "x"]),
-        ('{"lc": 1, "type": "constructor"}', ["lc", "type"]),
-    ],
-)
-async def test_an_object_that_says_something_else_refuses_the_call(
-    answer: str, keys: list[str]
-) -> None:
-    assert await given(saying(answer)) == broke(
-        f"The hook printed an object with other keys: {keys}."
-    )
     assert ran == []
 
 
@@ -225,29 +273,32 @@ async def test_an_object_that_says_something_else_refuses_the_call(
     ],
 )
 async def test_a_program_that_fails_refuses_the_call(text: str, code: int) -> None:
-    assert await given(command(script(text))) == broke(f"The hook ended with exit code {code}.")
+    assert await given(command(script(text))) == broke(f"The hook ended with exit code {code}: ")
     assert ran == []
 
 
 async def test_a_program_that_says_too_much_refuses_the_call() -> None:
     talks = script("print(' ' * (1 << 20) + '{}')")
 
-    assert await given(command(talks)) == broke("The hook printed more than 1,048,576 bytes.")
+    assert await given(command(talks)) == broke("The hook did not print a JSON object.")
     assert ran == []
 
 
+@pytest.mark.parametrize("seconds", [0.2, 60.0])
 async def test_a_program_that_takes_too_long_is_stopped_and_refuses_the_call(
-    tmp_path: Path,
+    tmp_path: Path, seconds: float
 ) -> None:
-    waits = ["sh", "-c", f"echo $$ > '{tmp_path}/pid'; exec sleep 600"]
+    line = f"echo $$ > '{tmp_path}/pid'; exec sleep 600"
+    waits = command(["sh", "-c", line], timeout=seconds)
 
-    result = await given(command(waits), limits=CallLimits(hook_timeout=3.0))
+    result = await given(waits, limits=CallLimits(hook_timeout=3.0))
 
-    assert result == Result.fail(
-        "c1",
-        FailureKind.DENIED,
-        "Not run: a check before the call timed out after 3 s. Tell the user.",
-        "a hook timed out after 3 s",
+    late = "Not run: a check before the call timed out after 3 s. Tell the user."
+    sh = shutil.which("sh")
+    assert result == (
+        Result.fail("c1", FailureKind.DENIED, late, "a hook timed out after 3 s")
+        if seconds == 60.0
+        else broke(f"`{shlex.join([str(sh), '-c', line])}` did not end within 0.2 s")
     )
     assert ran == []
     assert pid_in(tmp_path / "pid") not in running()

@@ -186,7 +186,8 @@ async def repeated(hook: Hook, call: Call, times: int = 2) -> Result:
 
 async def _ready_made() -> list[Row]:
     times = iter([0.0, 0.25, 1.0])
-    program = [sys.executable, "-c", 'print(\'{"deny": "The own text of the program."}\')']
+    text = "import sys; print('The own text of the program.', file=sys.stderr); sys.exit(2)"
+    program = [sys.executable, "-c", text]
     breaker = circuit_breaker(failures=1, clock=lambda: next(times))
     limit = rate_limit(1, clock=lambda: next(iter_seconds))
     iter_seconds = iter([0.0, 0.25])

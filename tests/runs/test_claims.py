@@ -59,7 +59,7 @@ async def test_an_answer_is_used_once_and_leaves_a_receipt(journal: RunStore) ->
     )
     assert (second.status, second.used, second.answer) == ("answered", False, record)
     assert second.text == (
-        "Already answered. jo approved it 8 s before you. Your answer was not used."
+        "Already answered. jo approved it 8 seconds before you. Your answer was not used."
     )
     assert read(journal).receipt(asked.id) == record
     assert read(journal).inbox().rows == ()
@@ -254,13 +254,15 @@ async def test_of_many_who_answer_at_once_one_is_used(journal: RunStore) -> None
 
     [winner] = [outcome for outcome in outcomes if outcome.used]
     assert winner.answer is not None
-    lost = f"Already answered. {winner.answer.by} approved it 0 s before you."
+    lost = f"Already answered. {winner.answer.by} approved it 0 seconds before you."
     texts = {outcome.text for outcome in outcomes if not outcome.used}
     assert texts == {f"{lost} Your answer was not used."}
 
 
 @pytest.mark.parametrize(
-    ("later", "when"), [(90.0, "2 min"), (7_200.0, "2.0 h")], ids=["minutes", "hours"]
+    ("later", "when"),
+    [(90.0, "1 minute 30 seconds"), (7_200.0, "2 hours")],
+    ids=["minutes", "hours"],
 )
 async def test_a_late_answer_says_how_late_it_is(
     journal: RunStore, later: float, when: str
@@ -333,5 +335,5 @@ async def test_an_answer_for_which_another_one_was_faster_is_refused(
 
     assert outcome.status == "answered"
     assert outcome.text == (
-        "Already answered. Someone denied it 1 s before you. Your answer was not used."
+        "Already answered. Someone denied it 1 second before you. Your answer was not used."
     )

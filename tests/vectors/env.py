@@ -184,7 +184,7 @@ def _server() -> bool:
 
 def _hook() -> bool:
     """A hook that tells all that it sees."""
-    text = "import os, sys, json; sys.stdin.read(); print(json.dumps({'deny': str(os.environ)}))"
+    text = "import os, sys, json; sys.stdin.read(); print(os.environ, file=sys.stderr); sys.exit(2)"
 
     @tool(effect=READ)
     def look() -> str:

@@ -52,6 +52,11 @@ def says(answer: bytes | str) -> list[str]:
     return script(f"import sys; sys.stdin.read(); sys.stdout.buffer.write({raw!r})")
 
 
+def rewritten(**args: Any) -> str:
+    """An answer with other arguments."""
+    return json.dumps({"hookSpecificOutput": {"updatedInput": args}})
+
+
 def refused(hook: Hook, call: Call = LS, **options: Any) -> bool:
     """Whether no body ran, and the model is told that it was denied."""
     outcome = tried(None, call, hooks=[hook], **options)
@@ -77,7 +82,7 @@ def _is_never_unpickled(make: Make) -> bool:
 
 
 def _markers_are_plain_data(make: Make) -> bool:
-    """An object that another library would make something of is passed on as it is, or refused."""
+    """An object that another library would make something of is passed on as it is."""
     marker = {"lc": 1, "type": "constructor", "id": ["os", "system"], "kwargs": {"command": "x"}}
     got: list[Any] = []
 
@@ -87,16 +92,16 @@ def _markers_are_plain_data(make: Make) -> bool:
         got.append(value)
         return "noted"
 
-    rewriting = make(says(json.dumps({"args": {"value": marker}})))
-    answers = [marker, {**marker, "__reduce__": 1}, {"!!python/object/apply:os.system": ["x"]}]
-    tried(None, Call("note", {"value": 1}, "1"), Toolset(note), hooks=[rewriting])
-    return got == [marker] * 3 and all(refused(make(says(json.dumps(one)))) for one in answers)
+    markers = [marker, {**marker, "__reduce__": 1}, {"!!python/object/apply:os.system": ["x"]}]
+    for one in markers:
+        rewriting = make(says(rewritten(value=one)))
+        tried(None, Call("note", {"value": 1}, "1"), Toolset(note), hooks=[rewriting])
+    return got == [one for one in markers for _ in range(3)]
 
 
 def _garbage_is_a_no(make: Make) -> bool:
-    answers = ["garbage", "{", "[]", "null", "true", '"allow"', '{"allow":true}', '{"deny":1}']
-    answers += ['{"args":[]}', '{"args":{},"deny":"no"}', '{"args":{"command":"ls"},"x":1}']
-    return all(refused(make(says(one))) for one in [*answers, b"\xff\xfe", b"\x80\x04."])
+    answers = ["garbage", "{", "[]", "null", "true", '"allow"', "{}{}", b"\xff\xfe", b"\x80\x04."]
+    return all(refused(make(says(one))) for one in answers)
 
 
 def _silence_is_a_no(make: Make) -> bool:
@@ -131,9 +136,9 @@ def _missing_is_loud(make: Make) -> bool:
 
 def _rewritten_is_judged_again(make: Make) -> bool:
     """As it is now: by the rules, by the mode, and by the tool's own types."""
-    hook = make(says(json.dumps({"args": {"command": "rm -rf build"}})))
+    hook = make(says(rewritten(command="rm -rf build")))
     policy = Rulebook(rules(f'{RM}\n[[rule]]\ndecide = "allow"\ncommand = "ls"'), mode="ask")
-    wrong = make(says(json.dumps({"args": {"command": 5, "sudo": True}})))
+    wrong = make(says(rewritten(command=5, sudo=True)))
     outcomes = [
         tried(policy, LS, hooks=[hook]),
         tried(Rulebook(mode="ask"), LS, hooks=[hook]),
@@ -343,7 +348,7 @@ def _templates_stay_literal(make: Make) -> bool:
     call = Call("save", {"path": "a", "text": TEMPLATE}, "1")
     denies = f'[[rule]]\ndecide = "deny"\ntools = "save"\nreason = {json.dumps(TEMPLATE)}'
     asks = f'[[rule]]\ndecide = "ask"\ntools = "save"\nreason = {json.dumps(TEMPLATE)}'
-    denying = make(says(json.dumps({"deny": TEMPLATE})))
+    denying = make(says(json.dumps({"decision": "block", "reason": TEMPLATE})))
 
     async def answers(call: CheckedCall) -> Result:
         return Result(call.id, TEMPLATE)
@@ -395,13 +400,15 @@ def naive(argv: Sequence[str]) -> Hook:
             with suppress(Exception):
                 pickle.loads(done.stdout)  # noqa: S301
             return call
-        found = isinstance(answer, dict) and "args" in answer
-        return replace(call.call, args=answer["args"]) if found else call
+        found = isinstance(answer, dict) and "hookSpecificOutput" in answer
+        return (
+            replace(call.call, args=answer["hookSpecificOutput"]["updatedInput"]) if found else call
+        )
 
     return Hook(before=before)
 
 
-WITH_A_PROGRAM = [f"hooks-00{number}" for number in (1, 2, 3, 5, 6, 9)]
+WITH_A_PROGRAM = [f"hooks-00{number}" for number in (1, 3, 5, 6, 9)]
 
 
 def control_caught(vectors: list[dict[str, Any]]) -> int:

@@ -16,7 +16,6 @@ from handrail._definition.tool import AnyTool, Tool
 from handrail._permissions.checked_call import Policy
 from handrail._permissions.decide import version
 from handrail._search.namespaces import Namespace
-from handrail._values.access import Access
 from handrail._values.call import Call
 from handrail._values.effect import READ, Exposure
 from handrail._values.result import Result
@@ -196,14 +195,10 @@ def _make_search_tool(description: str) -> AnyTool:
         name=_SEARCH_TOOLS,
         description=description,
         effect=READ,
-        touches=_touch_nothing,
+        touches=lambda **_: (),
         exposure=Exposure.SEARCH,
         synonyms={"query": "queries", "name": "names"},
     )(search_tools)
-
-
-def _touch_nothing(**_: object) -> tuple[Access, ...]:
-    return ()
 
 
 def _make_call_tool(name: str, search_name: str) -> AnyTool:

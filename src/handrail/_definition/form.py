@@ -12,7 +12,6 @@ from handrail._definition.arguments import Arguments
 from handrail._definition.tool import AnyTool, Tool
 from handrail._schema.marks import find_leaves
 from handrail._schema.remote import remote_checker
-from handrail._values.access import Access
 from handrail._values.call import Args
 from handrail._values.content import Json
 from handrail._values.context import Context
@@ -46,7 +45,7 @@ def form_tool() -> AnyTool:
         effect=READ,
         needs_approval=True,  # a call, so it can wait, and rules apply: decision 115
     )
-    made = Tool.remote(spec, _accept, origin="handrail", touches=_touch_nothing)
+    made = Tool.remote(spec, _accept, origin="handrail", touches=lambda **_: ())
     return replace(made, headline=_make_headline, _asks=True)
 
 
@@ -60,10 +59,6 @@ async def _accept(args: dict[str, Json], _context: Context) -> Result:
         raise ToolFailed(f"Not answered: the form needs values for {', '.join(missing)}.")
     text = json.dumps(values)
     return Result("", text, data=text)
-
-
-def _touch_nothing(**_: object) -> tuple[Access, ...]:
-    return ()
 
 
 def _make_headline(*, asker: str = "", **_: object) -> str:

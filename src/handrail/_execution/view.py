@@ -19,7 +19,6 @@ from handrail._execution.settings import CallFoundBy, LongResults, report_misnam
 from handrail._permissions.checked_call import Policy
 from handrail._permissions.decide import Stricter
 from handrail._turn.turn import Turn
-from handrail._values.access import Access
 from handrail._values.context import Context
 from handrail._values.effect import READ, Exposure
 from handrail._values.errors import ToolFailed
@@ -310,10 +309,6 @@ def _search_lines(text: str, wanted: str, start: int, most: int) -> str:
     return "\n".join([f"[{heading}]", *lines])
 
 
-def _touch_nothing(**_: object) -> tuple[Access, ...]:
-    return ()
-
-
 def make_reader(stored_texts: StoredTexts, name: str, most: int) -> AnyTool:
     """Return a reader for truncated results, up to ``most`` characters per call.
 
@@ -349,7 +344,7 @@ def make_reader(stored_texts: StoredTexts, name: str, most: int) -> AnyTool:
             last = max(first, min(end, last))
         return f"[characters {first} to {last} of {len(text)}]\n{text[first:last]}"
 
-    return tool(name=name, effect=READ, touches=_touch_nothing)(read_result)
+    return tool(name=name, effect=READ, touches=lambda **_: ())(read_result)
 
 
 _NOT_STORED = (

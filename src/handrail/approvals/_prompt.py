@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any
 
+from handrail._support import format_duration
 from handrail.approvals._display import (
     Look,
     Printable,
@@ -40,7 +41,6 @@ _MAX_INDENT = 40
 _MIN_ALIKE = 0.5
 """How much two rows must share before differing words are marked."""
 _WORDS = re.compile(r"\w+|\s+|.")
-_UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +111,10 @@ def _body(view: RequestView, workspace: str | os.PathLike[str] | None) -> Iterat
 def _binding(pending: Pending) -> Iterator[RenderedLine]:
     """Yield what the answer is tied to, and how long it is valid."""
     seconds = pending.expires_at - pending.asked_at
-    limit = f", within {_format_duration(seconds)} of this request" if seconds < math.inf else ""
+    lasts = format_duration(seconds, words=True)
+    limit = f", within {lasts} of this request" if seconds < math.inf else ""
     yield render_line("fingerprint: {}", pending.fingerprint)
     yield RenderedLine(f"the answer is valid for this call only, once{limit}")
-
-
-def _format_duration(seconds: float) -> str:
-    """Return a duration in the largest unit in which it has at least two."""
-    size, unit = next((unit for unit in _UNITS if seconds >= 2 * unit[0]), (1, "seconds"))
-    return f"{seconds / size:.3g} {unit}"
 
 
 def wrap_rows(lines: Iterable[RenderedLine], width: int) -> list[RenderedLine]:

@@ -6,15 +6,15 @@ Units stay with their numbers. A bar's phases differ in pattern, not in color al
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from handrail._support import format_duration
 from handrail.console._shown import Clear
 from handrail.runs.history import CallHistory
 from handrail.runs.records import RunPart
-from handrail.runs.wording import describe_phases, format_seconds
+from handrail.runs.wording import describe_phases
 
 _SPACE = "\u00a0"
 _LOOKS = {"waiting": "hatch st-wait", "approval": "dots st-ask", "backoff": "f-line"}
@@ -23,8 +23,8 @@ URGENT_SECONDS = 3600.0
 
 
 def duration(seconds: float) -> Clear:
-    """Return a duration as the terminal writes it, omitting a second unit if zero."""
-    return Clear(re.sub(" 00[smh]$", "", format_seconds(abs(seconds))).replace(" ", _SPACE))
+    """Return a duration as the terminal writes it."""
+    return Clear(format_duration(abs(seconds)).replace(" ", _SPACE))
 
 
 def spaced(text: Clear) -> str:

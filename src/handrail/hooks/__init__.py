@@ -14,20 +14,32 @@ from handrail.hooks._frame import frame
 from handrail.hooks._limit_effect import limit_effect
 from handrail.hooks._loop_guard import loop_guard
 from handrail.hooks._notify import notify
+from handrail.hooks._program import (
+    AskProgram,
+    HookAnswer,
+    ask_program,
+    hook_variables,
+    make_program_hook,
+)
 from handrail.hooks._rate_limit import rate_limit
 from handrail.hooks._redact import redact
 
 __all__ = [
+    "AskProgram",
     "Hook",
+    "HookAnswer",
     "StopRun",
+    "ask_program",
     "audit",
     "budget",
     "cache",
     "circuit_breaker",
     "command",
     "frame",
+    "hook_variables",
     "limit_effect",
     "loop_guard",
+    "make_program_hook",
     "notify",
     "rate_limit",
     "redact",

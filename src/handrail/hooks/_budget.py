@@ -35,7 +35,8 @@ class _CallCounter:
 
     def after(self, call: CheckedCall | Call, result: Result) -> Result:
         # `before` did not see a call that failed the check; a cancellation is not the model's doing
-        if isinstance(call, CheckedCall) or _was_cancelled(result):
+        cancelled = result.failure is not None and result.failure.kind is FailureKind.CANCELLED
+        if isinstance(call, CheckedCall) or cancelled:
             return result
         return self._count(call) or result
 
@@ -49,10 +50,6 @@ class _CallCounter:
             return _refusal(call, whose, "Use another tool, or finish with what you have.")
         made[call.name if call.name in self._per_tool else _OTHERS] += 1
         return None
-
-
-def _was_cancelled(result: Result) -> bool:
-    return result.failure is not None and result.failure.kind is FailureKind.CANCELLED
 
 
 def _refusal(call: CheckedCall | Call, what: str, advice: str) -> Result:

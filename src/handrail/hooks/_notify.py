@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import urllib.request
 from collections.abc import Callable
-from http.client import HTTPException
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from anyio import to_thread
@@ -55,6 +52,10 @@ def notify(
 
 
 def _post(url: str, body: dict[str, str], timeout: float) -> None:
+    import urllib.request  # loading it takes as long as all hooks
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+
     headers = {"content-type": "application/json"}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310  checked
     try:

@@ -76,17 +76,14 @@ def to_outcome(result: Result) -> dict[str, Any]:
     failure = result.failure
     if failure is not None:
         kind = failure.kind.value
-        return _raise(_KINDS.get(kind, "RuntimeError"), f"[{kind}] {failure.message}")
+        message = f"[{kind}] {failure.message}"
+        return {"exc_type": _KINDS.get(kind, "RuntimeError"), "message": message}
     media = [part for part in result.parts if isinstance(part, Image | File)]
     if media:
         refer = enumerate(media)
         parts = [_describe_media(part, make_ref(result.call_id, n)) for n, part in refer]
         return {"return_value": {"text": result.text, "parts": parts}}
     return {"return_value": result.text if result.data is None else json.loads(result.data)}
-
-
-def _raise(kind: str, message: str) -> dict[str, Any]:
-    return {"exc_type": kind, "message": message}
 
 
 def make_ref(call_id: str, number: int) -> str:

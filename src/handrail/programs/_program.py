@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from handrail import READ, Access, Call, Context, FailureKind, Result, Transient, tool
+from handrail import READ, Call, Context, FailureKind, Result, Transient, tool
 from handrail._support.loop import LoopBinding
 from handrail.programs._checking import ProgramText, mark_line, read_findings, read_source
 from handrail.programs._monty import (
@@ -330,11 +330,7 @@ def _is_unknown(result: Result) -> bool:
     return result.failure is not None and result.failure.kind is FailureKind.UNKNOWN
 
 
-def _touch_nothing() -> tuple[Access, ...]:
-    return ()
-
-
-@tool(name="program_clock", effect=READ, touches=_touch_nothing)
+@tool(name="program_clock", effect=READ, touches=lambda: ())
 def _read_clock() -> float:
     """Return the time at which a program begins."""
     return time()

@@ -80,7 +80,7 @@ def describe_end(
 ) -> str:
     """Return a program's value, what it printed, and what went wrong without an error."""
     parts = list[str]()
-    shown = _write(value)
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if printed:
         parts.append(f"Printed:\n{printed}")
         parts += [] if value is None else [f"Returned:\n{shown}"]
@@ -122,10 +122,6 @@ def _find_refs(value: Any) -> Iterator[str]:
             todo += reversed(one.values())
         elif is_list(one):
             todo += reversed(one)
-
-
-def _write(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 _EFFECTS = "These calls ran. Those that are done took effect: do not repeat them."

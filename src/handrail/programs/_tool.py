@@ -128,7 +128,7 @@ def _make_search(tools: Toolset) -> Tool[..., Any]:
     indexed = tools.map(_defer)
     functions = {one.spec.name: one for one in make_functions(tools.specs).values()}
 
-    @tool(name=tools.free_name(_FIND), effect=READ, touches=_touch_nothing)
+    @tool(name=tools.free_name(_FIND), effect=READ, touches=lambda **_: ())
     def find_functions(query: str, limit: int = 5) -> str:
         """Find functions by what they do. Print the result.
 
@@ -149,10 +149,6 @@ _MAX_QUOTED_CHARS = 60
 
 def _defer(one: Tool[..., Any]) -> Tool[..., Any]:
     return replace(one, spec=replace(one.spec, exposure=Exposure.DEFERRED))
-
-
-def _touch_nothing(**_: object) -> tuple[Access, ...]:
-    return ()
 
 
 def _describe_search(functions: Mapping[str, Function], search: Spec) -> str:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, cast
 
 from handrail import Deny, Result
+from handrail._support import format_duration
 from handrail.permissions import Answer, Pending, read_answer, write_answer
 from handrail.runs.journal import parse_object
 
@@ -28,8 +29,6 @@ _DONE = {
     "edit": "changed and approved",
     "result": "answered",
 }
-_MINUTE = 60
-_HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +204,8 @@ def say_answered(pending: Pending, row: tuple[str | None, str | None], now: floa
         text = f"{_describe_expiry(pending)} {NOT_USED}"
         return AnswerOutcome(pending=pending.id, status="expired", text=text, answer=record)
     who = record.by or "Someone"
-    before = _format_span(max(0.0, now - record.at)) if record.at else ""
-    when = f" {before} before you" if before else ""
+    before = format_duration(max(0.0, now - record.at), words=True)
+    when = f" {before} before you" if record.at else ""
     text = f"Already answered. {who} {_DONE[record.answer]} it{when}. {NOT_USED}"
     return AnswerOutcome(pending=pending.id, status="answered", text=text, answer=record)
 
@@ -214,12 +213,6 @@ def say_answered(pending: Pending, row: tuple[str | None, str | None], now: floa
 def _describe_expiry(pending: Pending) -> str:
     at = datetime.fromtimestamp(min(pending.expires_at, 1e11), UTC)
     return f"Too late. This request expired at {at:%Y-%m-%d %H:%M} UTC."
-
-
-def _format_span(seconds: float) -> str:
-    if seconds < _MINUTE:
-        return f"{seconds:.0f} s"
-    return f"{seconds / _MINUTE:.0f} min" if seconds < _HOUR else f"{seconds / _HOUR:.1f} h"
 
 
 def dump_answer(answer: Answer, at: float, by: Mapping[str, str] | None = None) -> str:

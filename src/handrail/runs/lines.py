@@ -9,7 +9,7 @@ from difflib import unified_diff
 from typing import Any, TypeAlias, assert_never
 from urllib.parse import unquote
 
-from handrail import Access, Allow, Ask, Call, Decision, Deny, Result, Text
+from handrail import Allow, Ask, Call, Decision, Deny, Result, Text
 from handrail.events import (
     Answered,
     Asked,
@@ -235,7 +235,7 @@ def _decision_line(event: Decided | Reviewed) -> LineFields:
         return {**_head(event.at, "reviewed", event.call_id), **said}
     line = {
         **_head(event.at, "decided", event.call_id),
-        "accesses": [_access(access) for access in event.accesses],
+        "accesses": [[one.verb.name.lower(), one.resource] for one in event.accesses],
         **_decision(event.decision),
         "origin": _origin(event.decision.origin),
     }
@@ -245,10 +245,6 @@ def _decision_line(event: Decided | Reviewed) -> LineFields:
         line["after"] = dict(event.after)
     changed = event.call
     return line if changed is None else {**line, "tool": changed.name, "args": _args(changed)}
-
-
-def _access(access: Access) -> list[str]:
-    return [access.verb.name.lower(), access.resource]
 
 
 def _decision(decision: Decision) -> LineFields:

@@ -27,7 +27,7 @@ from handrail import (
 from handrail.agent import RunState
 from handrail.events import Decided, Event
 from handrail.messages import Reply, ToolResults
-from handrail.permissions import Answer, CheckedCall, Decision, Edit, Pending, Policy
+from handrail.permissions import Answer, CheckedCall, Edit, Pending, Policy
 from handrail.runs.history import read_key
 from handrail.runs.lines import LineFields
 
@@ -150,7 +150,7 @@ class _Stage:
         for event in events:
             if isinstance(event, Decided):
                 notes = self._now.setdefault((place, event.call_id), _CallNotes())
-                notes.decision = notes.decision or _decision(event.decision)
+                notes.decision = notes.decision or type(event.decision).__name__.lower()
 
     def compare(self, place: str, call: Call, result: Result) -> Iterator[ReplayDifference]:
         """Yield how a call differs from the recorded one."""
@@ -247,10 +247,6 @@ def _answer(line: LineFields) -> Answer:
             return Edit(cast("str | Mapping[str, Any]", args) if known else "{}")
         case _:
             return Deny(str(line.get("reason", "")))
-
-
-def _decision(decision: Decision) -> str:
-    return type(decision).__name__.lower()
 
 
 def _ran(*, started: bool) -> str:

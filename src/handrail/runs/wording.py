@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from handrail._support import format_duration
 from handrail.permissions import Pending
 from handrail.runs._reading.values import RequestRecord
 from handrail.runs.history import CallHistory, CallMoment, PhaseSpan
@@ -19,7 +20,6 @@ __all__ = [
     "describe_status",
     "describe_votes",
     "describe_wait",
-    "format_seconds",
 ]
 
 _DECISIONS = {"allow": "allowed", "deny": "denied"}
@@ -54,9 +54,6 @@ _FACTS = (
     "kind",
 )
 _REASONS = ("question", "reason")
-_TWO_DIGITS, _MINUTE, _HOUR, _DAY = 10, 60, 3_600, 86_400
-
-
 _QUEUES = {"queue": "the queue {}", "rate": "the queue {}, which limits the rate"}
 _STATUSES = {
     "queued": ("muted", "· queued"),
@@ -103,26 +100,11 @@ def describe_call_status(status: str) -> tuple[str, str]:
     return _CALL_STATUSES.get(status, ("bad" if status else "muted", ""))
 
 
-def format_seconds(amount: float) -> str:
-    """Format a duration in at most eight columns."""
-    if amount < 1:
-        return f"{amount * 1000:.0f} ms"
-    if amount < _MINUTE:
-        return f"{amount:.{2 if amount < _TWO_DIGITS else 1}f} s"  # three digits in all
-    if amount < _HOUR:
-        return f"{amount // _MINUTE:.0f}m {amount % _MINUTE // 1:02.0f}s"
-    if amount < _DAY:
-        return f"{amount // _HOUR:.0f}h {amount % _HOUR // _MINUTE:02.0f}m"
-    if amount < _DAY * 1000:
-        return f"{amount // _DAY:.0f}d {amount % _DAY // _HOUR:02.0f}h"
-    return "years"
-
-
 def describe_moment(moment: CallMoment, result: str = "") -> str:
     """Describe one moment in a call. The result's text is shown separately."""
     is_repeated = moment.text == result or (moment.what == "decided" and moment.text in result)
     text = f": {moment.text}" if moment.text and not is_repeated else ""
-    by, time = f"by {moment.origin or 'the policy'}{text}", format_seconds(moment.seconds)
+    by, time = f"by {moment.origin or 'the policy'}{text}", format_duration(moment.seconds)
     person = f" by {moment.origin}" if moment.origin else ""
     return {
         "decided": f"{_DECISIONS.get(moment.word, '?')} {by}",
@@ -141,11 +123,11 @@ def describe_wait(span: PhaseSpan, names: Mapping[str, CallHistory]) -> str:
         names: The calls that it may have waited for, by id.
     """
     if span.phase == "approval" and not span.closed:
-        return f"waiting for approval for {format_seconds(span.seconds)}"
+        return f"waiting for approval for {format_duration(span.seconds)}"
     if span.phase != "waiting":
         return ""
     if span.reason in _QUEUES:
-        long, what = format_seconds(span.seconds), _QUEUES[span.reason].format(span.what)
+        long, what = format_duration(span.seconds), _QUEUES[span.reason].format(span.what)
         return f"waited {long} for {what}" if span.closed else f"on {what} for {long}"
     calls = [names[call_id] for call_id in span.why if call_id in names]
     waited_for = [f"#{call.number} {call.tool}" for call in calls]
@@ -155,7 +137,8 @@ def describe_wait(span: PhaseSpan, names: Mapping[str, CallHistory]) -> str:
     if span.reason == "slot" or not on:
         of = f" of {span.what}" if span.what else ""
         on, used = f"a free slot{of}, as the limit of running calls was reached", ""
-    return f"{'waited' if span.closed else 'waiting'} {format_seconds(span.seconds)} for {on}{used}"
+    waited = "waited" if span.closed else "waiting"
+    return f"{waited} {format_duration(span.seconds)} for {on}{used}"
 
 
 def describe_phases(spans: Iterable[PhaseSpan]) -> str:
@@ -163,7 +146,7 @@ def describe_phases(spans: Iterable[PhaseSpan]) -> str:
     totals: dict[str, float] = {}
     for span in spans:
         totals[span.phase] = totals.get(span.phase, 0.0) + span.seconds
-    parts = [f"{_PHASES[phase]} {format_seconds(total)}" for phase, total in totals.items()]
+    parts = [f"{_PHASES[phase]} {format_duration(total)}" for phase, total in totals.items()]
     return ", ".join(parts) or "did not run"
 
 

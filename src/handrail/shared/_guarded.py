@@ -28,7 +28,7 @@ from handrail.messages import (
 )
 from handrail.runs import JournalError
 from handrail.runs.records import BudgetUnit, as_amount
-from handrail.shared._accounts import Account, Accounts, Reserved, Standing
+from handrail.shared._accounts import Account, Accounts, Reserved
 from handrail.shared._estimates import Estimate, Prices, Received, as_units
 
 log = logging.getLogger("handrail")
@@ -140,7 +140,7 @@ class Guarded:
         until, pause = anyio.current_time() + self._terms.wait, _FIRST_PAUSE
         while not await self._accounts.reserve(held):
             standing = await self._accounts.read(account)
-            if _is_used_up(standing) or anyio.current_time() >= until:
+            if standing.spent >= standing.most or anyio.current_time() >= until:
                 return None
             await anyio.sleep(pause)
             pause = min(2 * pause, _MAX_PAUSE)
@@ -160,10 +160,6 @@ class Guarded:
         amount = as_amount(self._terms.unit, account.most) or Decimal(1)
         call = Call(name, {"amount": float(amount)}, f"{name}_{uuid.uuid4().hex[:12]}")
         return Reply((call,), "calls", model=ASKED)
-
-
-def _is_used_up(standing: Standing) -> bool:
-    return standing.spent >= standing.most
 
 
 def _was_denied(request: Request, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
-from handrail import READ, Access, Tool, ToolFailed, tool
+from handrail import READ, Tool, ToolFailed, tool
 from handrail.tools._descriptions import ASK_USER_DESCRIPTION
 from handrail.tools._habits import ASK_USER_INSTEAD_OF
 
@@ -25,10 +25,6 @@ def _find_words(text: str) -> dict[str, list[str]]:
     return {"said": [text.removeprefix(_ANSWERED)]} if text.startswith(_ANSWERED) else {}
 
 
-def _touch_nothing(**_: object) -> tuple[Access, ...]:
-    return ()
-
-
 def ask_user(answer: AnswerQuestion) -> Tool[..., Any]:
     """Make a tool that asks the user a question. ``answer`` shows it and returns the answer."""
 
@@ -38,7 +34,7 @@ def ask_user(answer: AnswerQuestion) -> Tool[..., Any]:
     @tool(
         description=ASK_USER_DESCRIPTION,
         effect=READ,
-        touches=_touch_nothing,
+        touches=lambda **_: (),
         headline=headline,
         timeout=_MAX_SECONDS,
         exclusive=True,

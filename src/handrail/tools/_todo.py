@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from handrail import READ, Access, Tool, ToolFailed, tool
+from handrail import READ, Tool, ToolFailed, tool
 from handrail._support.visible import spell_out
 from handrail.tools._descriptions import TODO_DESCRIPTION
 from handrail.tools._habits import TODO_INSTEAD_OF, list_objects
@@ -26,17 +26,13 @@ class PlanStep(TypedDict):
     status: Literal["pending", "in_progress", "completed"]
 
 
-def _touch_nothing(**_: object) -> tuple[Access, ...]:
-    return ()
-
-
 def todo() -> Tool[..., Any]:
     """Make a tool that keeps a model's plan: it returns the steps with their state."""
 
     @tool(
         description=TODO_DESCRIPTION,
         effect=READ,
-        touches=_touch_nothing,
+        touches=lambda **_: (),
         synonyms={"plan": _read_plan, "todos": _read_plan, "explanation": _ignore},
         instead_of=TODO_INSTEAD_OF,
     )

@@ -13,7 +13,6 @@ from handrail.cli._chat.activity import JobList, Plan, RunningCall, call_rows, e
 from handrail.cli._chat.calls import (
     bar_row,
     ending_of,
-    format_elapsed,
     output_rows,
     title_of,
     title_row,
@@ -87,7 +86,7 @@ MANY = "\n".join(f"line {number}" for number in range(9))
             f"{MANY}\n[exit code 1, 4.3 s, folder x]",
             ["✗ exit 1 · 4.3 s", "    … 7 lines above", "  │ line 7", "  │ line 8"],
         ),
-        ("bash", "a\n[killed by SIGKILL, 61 s]", ["✗ killed by SIGKILL · 1 min 1 s", "  │ a"]),
+        ("bash", "a\n[killed by SIGKILL, 61 s]", ["✗ killed by SIGKILL · 1m 01s", "  │ a"]),
         ("bash", "Timed out.", ["✓ 1 line", "  │ Timed out."]),
     ],
 )
@@ -166,12 +165,6 @@ def test_a_long_change_is_cut_and_one_of_a_large_file_is_counted() -> None:
     ]
 
 
-def test_times_are_for_people() -> None:
-    assert [format_elapsed(seconds) for seconds in (0.24, 12.9, 72, 7_500)] == [
-        "0.2 s", "12 s", "1 min 12 s", "2 h 5 min",
-    ]  # fmt: skip
-
-
 def test_a_fraction_is_a_bar() -> None:
     assert texts([bar_row(0.6, "1,200 of 2,000", 79), bar_row(7, "", 30), bar_row(0, "x", 79)]) == [
         "    ███████████░░░░░░░░ 60%  1,200 of 2,000",
@@ -185,7 +178,7 @@ def test_many_running_calls_are_counted() -> None:
     waits = RunningCall(Call("go", {}, "w"), 9, waits_for=("gone",))
 
     assert [" ".join(text.split()) for text in texts(call_rows([*calls, waits], 1.5, 79))] == [
-        "⠹ 9 calls: 8 running, 1 waiting 0.5 s",
+        "⠹ 9 calls: 8 running, 1 waiting 500 ms",
         *[f"⠹ go {n} #{n}" for n in range(1, 6)],
         "and 3 more",
         "⋯ go waits #9",
@@ -260,17 +253,17 @@ def test_jobs_have_a_row_with_their_last_line_until_they_end() -> None:
     jobs = JobList(lambda: now)
     now[:] = [job(1, last_line="up\x1b"), job(2), job(3, "exit code 0")]
     began = texts(jobs.rows(79)), jobs.take_ended()
-    now[:] = [job(1, "exit code 0", 241), job(2, "killed by SIGTERM", last_line="so?"), job(4)]
-    ended = [texts(ended_rows(one, 49)) for one in jobs.take_ended()]
+    now[:] = [job(1, "exit code 0", 241), job(2, "killed by SIGTERM", 241, last_line="so?"), job(4)]
+    ended = [texts(ended_rows(one, 46)) for one in jobs.take_ended()]
     now[:] = [job(4, "stopped")]
 
     assert began == (
-        ["  Job 1  npm run dev   4 min 0 s   “up\\u{1B}”", "  Job 2  npm run dev   4 min 0 s"],
+        ["  Job 1  npm run dev   4m   “up\\u{1B}”", "  Job 2  npm run dev   4m"],
         [],
     )
     assert ended == [
-        ["✓ Job 1  npm run dev           exit 0 · 4 min 1 s"],
-        ["✗ Job 2  npm …      killed by SIGTERM · 4 min 0 s", "  │ so?"],
+        ["✓ Job 1  npm run dev           exit 0 · 4m 01s"],
+        ["✗ Job 2  npm …      killed by SIGTERM · 4m 01s", "  │ so?"],
     ]
     assert (texts(jobs.rows(79)), jobs.take_ended()) == ([], [])
 

@@ -299,7 +299,7 @@ def test_doctor_says_which_servers_are_reviewed_and_answer(handrail: Handrail) -
         checks = handrail("doctor", *words, "--json").json["checks"]
         found = {name: check for name, check in checks.items() if name.startswith("mcp-")}
         return {
-            name: (check["status"], re.sub(r"in \d+\.\d s", "in N s", check["found"]))
+            name: (check["status"], re.sub(r"in [\d.]+ m?s", "in N s", check["found"]))
             for name, check in found.items()
         }
 

@@ -322,15 +322,15 @@ workspace  WS
 
 prompt  +0 ms
   Tidy the notes, and say \\u{1B}[31mwhat\\u{1B}[0m you did.
-turn 1  +2.50 s  m-1  model took 2.50 s  1,500 tokens in, 60 out
+turn 1  +2.5 s  m-1  model took 2.5 s  1,500 tokens in, 60 out
   I look first.
-  #1   read            ████████████                         1.00 s  ok
+  #1   read            ████████████                          1.0 s  ok
        path="a.md"
        allowed by the policy
-  #2   edit             ░░░░░░░░░░░▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒    2.50 s  denied
+  #2   edit             ░░░░░░░░░░░▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒     2.5 s  denied
        path="a.md"
        asked by keys-stay (/etc/handrail/rules.toml:4): May edit write …
-       denied after 2.50 s
+       denied after 2.5 s
        waited 900 ms for #1 read
        denied: Not now.
   #3   read              ─                                    0 ms  bad_args
@@ -348,15 +348,15 @@ workspace  WS
 
 prompt  +0 ms
   Tidy the notes, and say \\u{1B}[31mwhat\\u{1B}[0m you did.
-turn 1  +2.50 s  m-1  model took 2.50 s  1,500 tokens in, 60 out
+turn 1  +2.5 s  m-1  model took 2.5 s  1,500 tokens in, 60 out
   I look first.
-  #1   read            ████████████████████████████                                                 1.00 s  ok
+  #1   read            ████████████████████████████                                                  1.0 s  ok
        path="a.md"
        allowed by the policy
-  #2   edit              ░░░░░░░░░░░░░░░░░░░░░░░░░░▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒    2.50 s  denied
+  #2   edit              ░░░░░░░░░░░░░░░░░░░░░░░░░░▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒     2.5 s  denied
        path="a.md"
        asked by keys-stay (/etc/handrail/rules.toml:4): May edit write file:a.md?
-       denied after 2.50 s
+       denied after 2.5 s
        waited 900 ms for #1 read
        denied: Not now.
   #3   read                 ─                                                                         0 ms  bad_args
@@ -379,19 +379,19 @@ workspace  WS
 
 prompt  +0 ms
   Tidy the notes, and say \\u{1B}[31mwhat\\u{1B}[0m you did.
-turn 1  +2.50 s  m-1  model took 2.50 s  1,500 tokens in, 60 out
+turn 1  +2.5 s  m-1  model took 2.5 s  1,500 tokens in, 60 out
   I look first.
-  #1   read            ████████████                         1.00 s  ok
+  #1   read            ████████████                          1.0 s  ok
        id c1
        path="a.md"
        allowed by the policy
        secret notes
-  #2   edit             ░░░░░░░░░░░▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒    2.50 s  denied
+  #2   edit             ░░░░░░░░░░░▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒     2.5 s  denied
        id c2
        path="a.md"
        asked by keys-stay (/etc/handrail/rules.toml:4): May edit write
        file:a.md?
-       denied after 2.50 s
+       denied after 2.5 s
        waited 900 ms for #1 read
        denied: Not now.
   #3   read              ─                                    0 ms  bad_args
@@ -411,7 +411,7 @@ def test_colours_are_there_when_they_are_asked_for(handrail: Handrail) -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain
     assert [line for line in colored.splitlines() if "#1" in line] == snapshot(
         [
-            "  #1   read            \x1b[0m\x1b[36m████████████\x1b[0m                         1.00 s  \x1b[0m\x1b[32mok\x1b[0m",
+            "  #1   read            \x1b[0m\x1b[36m████████████\x1b[0m                          1.0 s  \x1b[0m\x1b[32mok\x1b[0m",
             "       \x1b[0m\x1b[33mwaited 900 ms for #1 read\x1b[0m",
         ]
     )
@@ -432,7 +432,7 @@ def test_where_letters_cannot_be_written_bars_are_ascii(handrail: Handrail) -> N
             "",
             "prompt  +0 ms",
             "  Tidy the notes, and say \\u{1B}[31mwhat\\u{1B}[0m you did.",
-            "turn 1  +2.50 s  m-1  model took 2.50 s  1,500 tokens in, 60 out",
+            "turn 1  +2.5 s  m-1  model took 2.5 s  1,500 tokens in, 60 out",
         ]
     )
 
@@ -544,7 +544,7 @@ workspace
 
 prompt  +0 ms
   Tidy the notes, and say \\u{1B}[31mwhat\\u{1B}[0m you did.
-turn 1  +2.50 s  m-1  model took 2.50 s  1,500 tokens in, 60 out
+turn 1  +2.5 s  m-1  model took 2.5 s  1,500 tokens in, 60 out
   I look first.
   #1   read            █████████████████████████████████    100 ms  no result
        path="a.md"
@@ -579,13 +579,13 @@ def test_calls_times_and_tokens_are_counted(handrail: Handrail, way: Way, schema
         Ran(
             exit=0,
             out="""\
-3 runs, 3 turns, model time 7.50 s
+3 runs, 3 turns, model time 7.5 s
 tokens: 4,500 input (3,000 cached), 180 output; cost: unknown
 
-tool             calls  failed  denied  median  p95     waited  approval  outcomes
-\\u{1B}[1mbash x  1      0       0       -       -       0 ms    0 ms      1 no result
-edit             3      0       3       -       -       2.70 s  7.50 s    3 denied
-read             6      3       0       1.00 s  1.00 s  0 ms    0 ms      3 bad_args, 3 ok
+tool             calls  failed  denied  median  p95    waited  approval  outcomes
+\\u{1B}[1mbash x  1      0       0       -       -      0 ms    0 ms      1 no result
+edit             3      0       3       -       -      2.7 s   7.5 s     3 denied
+read             6      3       0       1.0 s   1.0 s  0 ms    0 ms      3 bad_args, 3 ok
 
 model  replies  input  cached  output  cost
 m-1    3        4,500  3,000   180     unknown
@@ -600,7 +600,7 @@ read             63 chars  3,000  2,000   120     unknown
         )
     )
     assert handrail("runs", "stats", FIRST, "--here").out.splitlines()[0] == snapshot(
-        "1 run, 1 turn, model time 2.50 s"
+        "1 run, 1 turn, model time 2.5 s"
     )
     assert handrail("runs", "stats", SECOND, "--here").out == snapshot("""\
 0 runs, 0 turns, model time 0 ms

@@ -106,7 +106,9 @@ async def test_a_run_is_read_answered_by_two_people_and_followed_to_its_end(  # 
         "used",
         "answered",
     ]
-    assert re.match(r"Already answered\. kim approved it \d+ s before you\.", outcomes[-1].text)
+    assert re.match(
+        r"Already answered\. kim approved it [\d.]+ seconds? before you\.", outcomes[-1].text
+    )
     assert (asked.pending.approvers, asked.pending.origin) == (limits, RULE)
     assert votes is not None
     assert [(vote.by, vote.answer) for vote in votes.votes] == [("jo", "allow"), ("kim", "edit")]

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from handrail import Call
-from handrail._support import is_list
+from handrail._support import format_duration, is_list
 from handrail.cli._chat.calls import (
     FRAMES,
     bar_row,
-    format_elapsed,
     output_rows,
     read_args,
     shorten,
@@ -82,7 +81,7 @@ def call_rows(calls: Sequence[RunningCall], now: float, width: int, done: int = 
     }
     words = ", ".join([f"{count} {what}" for what, count in counts.items() if count])
     title = (Span(f"{done + len(calls)} calls: {words}"),)
-    yield title_row(sign, title, format_elapsed(now - min(running)), width)
+    yield title_row(sign, title, format_duration(now - min(running)), width)
     for row in _call_rows(calls, sign, now, width - len(GUTTER)):
         yield (Span(GUTTER), *row)
 
@@ -93,7 +92,7 @@ def _call_rows(calls: Sequence[RunningCall], sign: Span, now: float, width: int)
     shown = running if len(running) <= _MAX_RUNNING else running[: _MAX_RUNNING - 1]
     for one in shown:
         seconds = now - one.began
-        took = f"{format_elapsed(seconds)}  " if seconds >= _MIN_SHOWN_SECONDS else ""
+        took = f"{format_duration(seconds)}  " if seconds >= _MIN_SHOWN_SECONDS else ""
         number = f"#{one.number}" if one.number else ""
         yield title_row(sign, title_of(one.call), f"{took}{number}", width)
         if one.fraction is not None:
@@ -204,7 +203,7 @@ class JobList:
         for job in self.running:
             words = safe_line(" ".join(job.last_line.split()))
             said = f"   “{words}”" if words else ""
-            how = Span(f"   {format_elapsed(job.seconds)}{said}", "muted")
+            how = Span(f"   {format_duration(job.seconds)}{said}", "muted")
             yield shorten((Span(GUTTER), *_name_job(job), how), width)
 
 
@@ -212,7 +211,7 @@ def ended_rows(job: JobStatus, width: int) -> Iterator[Row]:
     """Yield how a job ended, and its last line."""
     ending = job.ending.replace("exit code", "exit")
     sign = Span("✓", "ok") if ending == "exit 0" else Span("✗", "bad")
-    yield title_row(sign, _name_job(job), f"{ending} · {format_elapsed(job.seconds)}", width)
+    yield title_row(sign, _name_job(job), f"{ending} · {format_duration(job.seconds)}", width)
     yield from output_rows([job.last_line] if job.last_line else [], "", width)
 
 

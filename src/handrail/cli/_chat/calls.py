@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from handrail import Call, FailureKind, Result
+from handrail._support import format_duration
 from handrail.cli._base.columns import cells
 from handrail.cli._screen.rows import (
     MAX_PROSE_COLUMNS,
@@ -35,7 +36,6 @@ _MAX_CHARS = 20_000
 """Longest output to wrap."""
 _MAX_TITLE_CHARS = 2_000
 _MIN_SHOWN_SECONDS = 1.0
-_TEN, _MINUTE, _HOUR = 10, 60, 3_600
 _BAR_COLUMNS = 40
 _VERBS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -155,10 +155,10 @@ def _cut(row: Row, at: int) -> Row:
     return tuple(spans)
 
 
-def ending_of(call: Call, result: Result, seconds: float) -> Ending:
-    """Return how a call ended, and which output to show."""
+def ending_of(call: Call, result: Result, seconds: float, *, words: bool = False) -> Ending:
+    """Return how a call ended, and which output to show. ``words`` spells units out."""
     failure = result.failure
-    took = [format_elapsed(seconds)] if seconds >= _MIN_SHOWN_SECONDS else []
+    took = _took(seconds, words=words)
     if failure is not None:
         denied = failure.kind is FailureKind.DENIED
         if failure.kind is FailureKind.PENDING:
@@ -169,7 +169,7 @@ def ending_of(call: Call, result: Result, seconds: float) -> Ending:
         return _first_rows(glyph, summary, lines, _MAX_FAILURE_ROWS)
     lines = unframe(result.text).rstrip().splitlines()
     if call.name == "bash" and lines and (ended := _EXIT.fullmatch(lines[-1])):
-        return _command_ending(ended, lines[:-1])
+        return _command_ending(ended, lines[:-1], words=words)
     if call.name == "bash" and lines and (job := _JOB.fullmatch(lines[-1])):
         return Ending(Span("✓", "ok"), f"started as job {job[1]}", ())
     said = _summarize_talk(call.name, lines)
@@ -197,10 +197,13 @@ def _first_rows(glyph: Span, summary: str, lines: Sequence[str], most: int) -> E
     return Ending(glyph, summary, tuple(lines[:most]), f"… {left:,} more lines" if left > 0 else "")
 
 
-def _command_ending(ended: re.Match[str], lines: Sequence[str]) -> Ending:
-    code, killed, seconds = ended[1], ended[2], float(ended[3])
-    took = [format_elapsed(seconds)] if seconds >= _MIN_SHOWN_SECONDS else []
-    summary = " · ".join([killed or f"exit {code}", *took])
+def _took(seconds: float, *, words: bool) -> list[str]:
+    return [format_duration(seconds, words=words)] if seconds >= _MIN_SHOWN_SECONDS else []
+
+
+def _command_ending(ended: re.Match[str], lines: Sequence[str], *, words: bool) -> Ending:
+    code, killed = ended[1], ended[2]
+    summary = " · ".join([killed or f"exit {code}", *_took(float(ended[3]), words=words)])
     failed = code != "0"
     glyph = Span("✗", "bad") if failed else Span("✓", "ok")
     count = int(ended[4].replace(",", "")) if ended[4] else len(lines)
@@ -238,15 +241,3 @@ def bar_row(fraction: float, words: str, width: int) -> Row:
         Span(f" {share:.0%}{said}"),
     )
     return shorten(tuple(span for span in row if span.text), width)
-
-
-def format_elapsed(seconds: float) -> str:
-    """Format a duration for people."""
-    whole = int(seconds)
-    if seconds < _TEN:
-        return f"{seconds:.1f} s"
-    if whole < _MINUTE:
-        return f"{whole} s"
-    if whole < _HOUR:
-        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
-    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"

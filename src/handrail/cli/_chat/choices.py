@@ -8,6 +8,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from handrail import Text
+from handrail._support import format_duration
 from handrail.cli._base.local_servers import USUAL_PORTS, find_servers
 from handrail.cli._chat.conversation import Conversation
 from handrail.cli._input.lines import Choice
@@ -18,7 +19,7 @@ from handrail.messages import Message, Prompt
 _MAX_RUNS = 100
 _MAX_WORDS_CELLS = 50
 _MAX_BRANCH_CELLS = 20
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_MINUTE = 60
 
 
 def list_choices(chat: Conversation, command: str) -> Sequence[Choice]:
@@ -42,20 +43,17 @@ def _runs(chat: Conversation) -> Iterator[Choice]:
         words = fit_line(about["prompt"], _MAX_WORDS_CELLS) or "no message"
         branch = fit_line(str(about.get("branch", "")), _MAX_BRANCH_CELLS)
         more = ", ".join(filter(None, (branch, say_standing(run.standing))))
-        yield Choice(run.id, f"{format_age(about['began']):>7}  {words}", more)
+        yield Choice(run.id, f"{format_age(about['began']):>8}  {words}", more)
 
 
-def format_age(began: str, now: float | None = None) -> str:
-    """Return how long ago something was, in its largest unit."""
+def format_age(began: str) -> str:
+    """Return how long ago something was."""
     try:
         then = datetime.fromisoformat(began).timestamp()
     except ValueError:
         return ""
-    seconds = max((time.time() if now is None else now) - then, 0)
-    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit}"
-    return "now"
+    seconds = max(time.time() - then, 0)
+    return "now" if seconds < _MINUTE else format_duration(seconds)
 
 
 def _models(chat: Conversation) -> Iterator[Choice]:

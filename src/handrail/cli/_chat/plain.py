@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from handrail import Call, FailureKind, Result
+from handrail._support import format_duration
 from handrail.agent import InnerEvent, RunEvent
-from handrail.cli._base.columns import quantity
 from handrail.cli._chat.activity import JobList, Plan, RunningCall, describe_wait, is_inner
 from handrail.cli._chat.calls import Ending, ending_of, title_of
 from handrail.cli._chat.changes import FileContents, word_rows
@@ -23,12 +22,9 @@ from handrail.messages import Delta, Model, Reply, Restart, ToolResults
 from handrail.models import RetryWait
 
 Changed: TypeAlias = Callable[[str], Sequence[FileContents]]
-_MINUTE = 60
 _SAID_AT = (1, 30, 60, 120, 300, 600)
 """Seconds after which a running call is reported."""
 _STATES = {"completed": "done", "in_progress": "now", "pending": "to do"}
-_UNIT = re.compile(r"(\d) (s|min|h)\b")
-_UNITS = {"s": "seconds", "min": "minutes", "h": "hours"}
 
 
 class PlainWatcher:
@@ -72,7 +68,7 @@ class PlainWatcher:
             done = sum(status == "completed" for _, status in self._plan.steps)
             self._say(f"Plan: {done} of {len(self._plan.steps)} done.")
             for text, status in self._plan.steps:
-                self._say(f"  {_STATES[status]}: {_one_line(text)}")
+                self._say(f"  {_STATES[status]}: {safe_line(' '.join(text.split()))}")
         self._plan = Plan()
         self.begin()
 
@@ -94,8 +90,8 @@ class PlainWatcher:
             if one.began and due < len(_SAID_AT) and now - one.began >= _SAID_AT[due]:
                 self._said[name] = due + 1
                 title = _title(one.call)
-                seconds = _in_words(_SAID_AT[due])
-                what = f"still running, {seconds}." if due else f"{title}. Running."
+                took = format_duration(_SAID_AT[due], words=True)
+                what = f"still running, {took}." if due else f"{title}. Running."
                 self._say(f"Call {one.number}: {what}")
 
     def on_wait(self, wait: RetryWait) -> None:
@@ -180,7 +176,7 @@ class PlainWatcher:
         if result.failure is None:
             self._plan.read(one.call)
         seconds = self._clock() - one.began if one.began else 0.0
-        ending = ending_of(one.call, result, seconds)
+        ending = ending_of(one.call, result, seconds, words=True)
         self._say_text(ends=True)
         title = "" if result.call_id in self._said else f"{_title(one.call)}. "
         self._say(f"Call {one.number}: {title}{_how(result, ending)}.")
@@ -207,8 +203,7 @@ def _title(call: Call) -> str:
 
 def _how(result: Result, ending: Ending) -> str:
     """Return how a call ended, as text."""
-    summary = _UNIT.sub(lambda unit: f"{unit[1]} {_UNITS[unit[2]]}", ending.summary)
-    parts = summary.replace(" · ", ", ")
+    parts = ending.summary.replace(" · ", ", ")
     if result.failure is None:
         failed = ending.glyph == Span("✗", "bad")
         return f"{'Failed' if failed else 'Done'}, {parts}"
@@ -221,13 +216,3 @@ def _output(ending: Ending) -> Iterator[str]:
     lines, note = map(safe_line, ending.output), ending.note.removeprefix("… ")
     notes = [note] if note else []
     yield from (*notes, *lines) if ending.is_end else (*lines, *notes)
-
-
-def _in_words(seconds: int) -> str:
-    if seconds < _MINUTE:
-        return quantity(seconds, "second")
-    return quantity(seconds // _MINUTE, "minute")
-
-
-def _one_line(text: str) -> str:
-    return safe_line(" ".join(text.split()))

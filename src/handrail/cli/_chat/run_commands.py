@@ -46,7 +46,7 @@ def undo(chat: Conversation, _rest: str) -> Rows:
 def diff(chat: Conversation, _rest: str) -> Rows:
     """Show changes by this conversation's calls, against the original."""
     workspace = chat.session.kit.workspace
-    found, unknown = run_changes(workspace, _own_entries(chat))
+    found, unknown = run_changes(workspace, _entries_of(chat, chat.session.state.messages))
     changes = [one for one in found if not one.is_binary and not is_ignored(workspace, one.path)]
     binary = [one.path for one in found if one.is_binary and not is_ignored(workspace, one.path)]
     left = len(found) - len(changes) - len(binary)
@@ -61,11 +61,6 @@ def diff(chat: Conversation, _rest: str) -> Rows:
     yield from (f"Changed {safe(path)}: cannot be shown" for path in unknown)
     if left:
         yield f"{quantity(left, 'ignored file')} not shown"
-
-
-def _own_entries(chat: Conversation) -> Sequence[UndoEntry]:
-    """Return this run's changes."""
-    return _entries_of(chat, chat.session.state.messages)
 
 
 def _entries_of(chat: Conversation, messages: Sequence[Message]) -> Sequence[UndoEntry]:

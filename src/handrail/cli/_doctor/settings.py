@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +17,7 @@ from handrail.cli._base.columns import quantity
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.hook_table import programs_of
 from handrail.cli._base.settings import Settings
-from handrail.cli._doctor.machine import DoctorCheck, Status
+from handrail.cli._doctor.machine import DoctorCheck
 from handrail.cli._project.kit import Kit
 from handrail.cli._project.models import (
     BY_PREFIX,
@@ -29,7 +30,7 @@ from handrail.cli._project.models import (
 from handrail.cli._rules.files import why_unusable
 from handrail.cli._rules.mode import describe_mode
 from handrail.models import find_credentials
-from handrail.policy import RulePaths, RuleProblem, Trust, load
+from handrail.policy import RulePaths, Trust, load
 from handrail.sandbox import SandboxUnavailable
 
 CONNECT_SECONDS = 3.0
@@ -58,21 +59,16 @@ _AFTER_SETTINGS = (
 def settings(app: App, *, online: bool) -> Iterator[DoctorCheck]:
     """Check the settings files, then everything depending on them."""
     quiet = replace(app, quiet=True)  # the checks report problems themselves
-    wanted = "readable files with known settings"
+    check = partial(DoctorCheck, "config", "readable files with known settings")
     try:
         problems = quiet.settings.problems
     except Halt as error:
-        yield DoctorCheck("config", "fail", str(error), wanted, error.hint)
+        yield check("fail", str(error), error.hint)
         for name in _AFTER_SETTINGS:
-            yield DoctorCheck(name, "warn", "not checked", "valid settings", "fix `config` first")
+            yield DoctorCheck(name, "valid settings", "warn", "not checked", "fix `config` first")
         return
-    if problems:
-        remedy = "correct the setting, or review an untrusted file with `handrail trust`"
-        yield DoctorCheck(
-            "config", "warn", _summarize_problems(problems), wanted, remedy, _more(problems)
-        )
-    else:
-        yield DoctorCheck("config", "ok", "no problems", wanted)
+    remedy = "correct the setting, or review an untrusted file with `handrail trust`"
+    yield check("warn", *_list(problems, remedy)) if problems else check("ok", "no problems")
     kit = Kit(quiet)
     yield from _tools(kit)
     yield _mode(kit)
@@ -80,63 +76,47 @@ def settings(app: App, *, online: bool) -> Iterator[DoctorCheck]:
     yield from _model(quiet, online=online)
 
 
-def _summarize_problems(problems: tuple[str, ...]) -> str:
-    return problems[0] if len(problems) == 1 else f"{len(problems)} problems"
-
-
-def _more(problems: tuple[str, ...]) -> tuple[str, ...]:
-    return problems if len(problems) > 1 else ()
+def _list(problems: tuple[str, ...], remedy: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return what was found, the remedy and the details: all problems, if there are several."""
+    if len(problems) == 1:
+        return problems[0], remedy, ()
+    return f"{len(problems)} problems", remedy, problems
 
 
 def _tools(kit: Kit) -> Iterator[DoctorCheck]:
-    wanted = "sources of tools that can be loaded"
+    check = partial(DoctorCheck, "tools", "sources of tools that can be loaded")
     try:
         specs = kit.tools.specs
     except Halt as error:
-        yield DoctorCheck("tools", "fail", str(error), wanted, error.hint)
+        yield check("fail", str(error), error.hint)
         specs = ()
     else:
-        yield DoctorCheck("tools", "ok", quantity(len(specs), "tool"), wanted)
+        yield check("ok", quantity(len(specs), "tool"))
     book = load(kit.places, builtin=())
     unreachable = book.unreachable_rules(specs)
-    messages = tuple(map(str, unreachable))
-    wanted = "rules that can decide a call"
+    check = partial(DoctorCheck, "rules-unreachable", "rules that can decide a call")
     if unreachable:
         several = "run `handrail rules check` to see how to fix each of them"
         remedy = unreachable[0].hint if len(unreachable) == 1 else several
-        yield DoctorCheck(
-            "rules-unreachable",
-            "warn",
-            _summarize_problems(messages),
-            wanted,
-            remedy,
-            _more(messages),
-        )
+        yield check("warn", *_list(tuple(map(str, unreachable)), remedy))
     else:
-        yield DoctorCheck(
-            "rules-unreachable",
-            "ok",
-            f"{quantity(len(book.rules), 'rule')}, none unreachable",
-            wanted,
-        )
+        yield check("ok", f"{quantity(len(book.rules), 'rule')}, none unreachable")
 
 
 def _mode(kit: Kit) -> DoctorCheck:
     """Check the mode is available, and say what runs without approval."""
-    wanted = "a mode that is available here; `handrail mode` sets it"
+    check = partial(DoctorCheck, "mode", "a mode that is available here; `handrail mode` sets it")
     try:
         book = kit.rules
     except Halt as error:
-        return DoctorCheck("mode", "fail", str(error), wanted, error.hint)
+        return check("fail", str(error), error.hint)
     found = f"{book.mode}: {describe_mode(book)}"
-    if why_unusable(book):
-        return DoctorCheck("mode", "fail", found, wanted, "correct the rules")
-    return DoctorCheck("mode", "ok", found, wanted)
+    return check("fail", found, "correct the rules") if why_unusable(book) else check("ok", found)
 
 
 def _hooks(kit: Kit) -> DoctorCheck:
     """Check hooks can run, and say which run outside the sandbox."""
-    wanted = "hooks that run in the sandbox"
+    check = partial(DoctorCheck, "hooks", "hooks that run in the sandbox")
     everywhere = kit.app.settings["unsandboxed_hooks"]
     hooks = list(programs_of(kit.app.settings["hooks"]))
     free = [hook for hook in hooks if everywhere or not hook.sandboxed]
@@ -146,47 +126,40 @@ def _hooks(kit: Kit) -> DoctorCheck:
         )
         remedy = "let those run in the sandbox that need no more than a command"
         lines = tuple(f"{hook.event}: {hook.command}" for hook in free)
-        return DoctorCheck("hooks", "warn", found, wanted, remedy, lines)
+        return check("warn", found, remedy, lines)
     try:
         if hooks:
             kit.make_hooks("").sandbox()
     except (Halt, SandboxUnavailable) as error:
         remedy = "set up the sandbox, or set `unsandboxed_hooks = true` in your own settings"
-        return DoctorCheck("hooks", "fail", f"no hook can run: {error}", wanted, remedy)
-    return DoctorCheck("hooks", "ok", quantity(len(hooks), "hook") if hooks else "none", wanted)
+        return check("fail", f"no hook can run: {error}", remedy)
+    return check("ok", quantity(len(hooks), "hook") if hooks else "none")
 
 
 def rules(places: RulePaths) -> Iterator[DoctorCheck]:
     """Check each rule file by itself, then the trust file."""
-    wanted = "a readable rule file that is not ignored"
     for name, field in _RULES:
+        check = partial(DoctorCheck, name, "a readable rule file that is not ignored")
         path: Path = getattr(places, field)
         book = load(RulePaths(**{field: path}, trust=places.trust), builtin=())
         if book.problems:
-            yield _rules_problem(name, book.problems[0])
-        elif path.exists():
-            found = quantity(len(book.rules), "rule")
-            yield DoctorCheck(name, "ok", found, wanted, details=(str(path),))
+            problem = book.problems[0]
+            found = str(replace(problem, hint=""))
+            yield check("fail" if problem.kind == "invalid" else "warn", found, problem.hint)
         else:
-            yield DoctorCheck(name, "ok", "none", wanted, details=(str(path),))
+            found = quantity(len(book.rules), "rule") if path.exists() else "none"
+            yield check("ok", found, details=(str(path),))
     yield _trust(cast("Path", places.trust))  # always set here
 
 
 def _trust(file: Path) -> DoctorCheck:
     """Check the trust file can be read and is not writable by others."""
-    wanted = "a readable trust file that only you can write"
+    check = partial(DoctorCheck, "trust", "a readable trust file that only you can write")
     problem = Trust(file).problem
     if problem is None:
         found = "readable" if file.exists() else "none"
-        return DoctorCheck("trust", "ok", found, wanted, details=(str(file),))
-    return DoctorCheck("trust", "fail", f"{file}: {problem.reason}", wanted, problem.hint)
-
-
-def _rules_problem(name: str, problem: RuleProblem) -> DoctorCheck:
-    wanted = "a readable rule file that is not ignored"
-    found = str(replace(problem, hint=""))
-    status: Status = "fail" if problem.kind == "invalid" else "warn"
-    return DoctorCheck(name, status, found, wanted, problem.hint)
+        return check("ok", found, details=(str(file),))
+    return check("fail", f"{file}: {problem.reason}", problem.hint)
 
 
 def _model(app: App, *, online: bool) -> Iterator[DoctorCheck]:
@@ -203,55 +176,52 @@ def _model_check(app: App, name: str | None) -> DoctorCheck:
     known = sorted(PROVIDERS.values(), key=lambda provider: (provider.server, provider.prefix))
     names = ", ".join(provider.prefix for provider in known)
     wanted = f"PROVIDER:NAME with one of {names}; or FILE.py:NAME, or MODULE:NAME"
+    check = partial(DoctorCheck, "model", wanted)
     try:
         model_of(app.settings, app.workspace, needs_key=False)
     except Halt as error:
-        status: Status = "fail" if name else "warn"
-        return DoctorCheck("model", status, str(error), wanted, error.hint)
-    return DoctorCheck("model", "ok", str(name), wanted)
+        return check("fail" if name else "warn", str(error), error.hint)
+    return check("ok", str(name))
 
 
 def _key(provider: providers.Provider | None, settings: Settings) -> DoctorCheck:
     """Check whether the API key is set. Its value is never shown."""
     if provider is None:
-        return DoctorCheck("model-key", "ok", "not needed", "an API key, if the model needs one")
+        return DoctorCheck("model-key", "an API key, if the model needs one", "ok", "not needed")
     if withheld := describe_withheld_key(settings):
         wanted = "an API key that the file with the address names"
         found, _, remedy = withheld.partition("; ")
-        return DoctorCheck("model-key", "warn", found, wanted, remedy)
+        return DoctorCheck("model-key", wanted, "warn", found, remedy)
     base_url, variable = settings["base_url"], key_variable(settings)
     own = variable or (KEY if base_url else "")
     keys = (own,) if own else provider.keys
-    wanted = f"an API key in {' or '.join(keys)}"
+    check = partial(DoctorCheck, "model-key", f"an API key in {' or '.join(keys)}")
     credentials = os.environ.get(own) and own if own else find_credentials(provider)
     if credentials:
         verb = "exists" if os.sep in credentials else "is set"
-        return DoctorCheck("model-key", "ok", f"{credentials} {verb}", wanted)
+        return check("ok", f"{credentials} {verb}")
     found = f"{keys[0]} is not set"
     if base_url and not variable:
-        return DoctorCheck("model-key", "ok", f"{found}; many local servers need no key", wanted)
-    return DoctorCheck("model-key", "fail", found, wanted, f"export {keys[0]}=...")
+        return check("ok", f"{found}; many local servers need no key")
+    return check("fail", found, f"export {keys[0]}=...")
 
 
 def _server(url: str, *, online: bool) -> DoctorCheck:
-    wanted = "a server that accepts connections"
+    check = partial(DoctorCheck, "model-server", "a server that accepts connections")
     if not url:
         more = "the model has no provider" if online else "`--online` checks a provider's server"
-        found = f"not checked; {more}"
-        return DoctorCheck("model-server", "ok", found, wanted)
+        return check("ok", f"not checked; {more}")
     try:
         host, port = address_of(url)
     except ValueError:
-        found, remedy = f"base_url is not an HTTP URL: {url}", "use http://HOST:PORT/v1"
-        return DoctorCheck("model-server", "fail", found, wanted, remedy)
+        return check("fail", f"base_url is not an HTTP URL: {url}", "use http://HOST:PORT/v1")
     where = f"{host}:{port}"
     try:
         socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError as error:
         found = f"cannot connect to {where}: {str(error.strerror or error).lower()}"
-        remedy = "start the server, or change `--base-url`"
-        return DoctorCheck("model-server", "fail", found, wanted, remedy)
-    return DoctorCheck("model-server", "ok", f"connected to {where}", wanted)
+        return check("fail", found, "start the server, or change `--base-url`")
+    return check("ok", f"connected to {where}")
 
 
 _SECRET_NAME = re.compile(r"(?i).*(key|token|secret|password|passwd|credentials?)\Z")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -49,7 +49,7 @@ def find_configured(app: App) -> Configured:
     paths = [own, *_workspace_files(app)]
     if not any(map(os.path.lexists, paths)):
         return Configured({})
-    checks = [(path, None if path == own else _check_of(app)) for path in paths]
+    checks = [(path, None if path == own else partial(is_trusted, app.workspace)) for path in paths]
     found = find_servers(checks, workspace=str(app.workspace))
     for problem in found.problems:
         untrusted = ": not trusted" in problem
@@ -117,10 +117,6 @@ def _workspace_files(app: App) -> Iterator[Path]:
     from handrail.mcp import WORKSPACE_FILES
 
     return (app.workspace / name for name in WORKSPACE_FILES)
-
-
-def _check_of(app: App) -> Callable[[Path, bytes], bool]:
-    return partial(is_trusted, app.workspace)
 
 
 def has_servers(app: App) -> bool:

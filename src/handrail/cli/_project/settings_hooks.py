@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,28 +19,24 @@ from anyio import to_thread
 from handrail import (
     Allow,
     Ask,
-    Call,
     CallLimits,
     CheckedCall,
     Decision,
     Deny,
-    FailureKind,
+    HandrailError,
     Hook,
-    Result,
-    StopRun,
-    Text,
 )
-from handrail._support import is_object
 from handrail.cli._base.exits import Halt
 from handrail.cli._base.hook_table import OTHER_EVENTS, HookProgram, programs_of
 from handrail.cli._base.printable import one_line
-from handrail.cli._project.hook_program import (
+from handrail.cli._project.workspace_code import SOURCES_ONLY, StartedLine
+from handrail.hooks import (
+    AskProgram,
     HookAnswer,
-    HookFailed,
+    ask_program,
     hook_variables,
-    run_program,
+    make_program_hook,
 )
-from handrail.cli._project.workspace_code import StartedLine, UntrustedCode
 from handrail.permissions import Answer, Approver, Origin, Pending, Policy
 
 if TYPE_CHECKING:  # most settings have no hooks
@@ -60,7 +57,8 @@ USUAL_NAMES = {
 """Our tools' names in people's hooks."""
 _NO_SANDBOX = "hooks run in the sandbox, which is not available"
 _SWITCH = "To run them with your rights, set `unsandboxed_hooks = true` in your own settings."
-_FAILED = "Not run: a hook of the settings failed. Tell the user."
+_NOTHING = HookAnswer(0, "", "", {})
+_FAILED = _NOTHING._replace(code=2, err="a hook of the settings failed. Tell the user.")
 _AFTER = ("PostToolUse", "PostToolUseFailure", "SubagentStop")
 _NOTIFY_SECONDS = 5.0
 """How long an answer waits for programs announcing its question."""
@@ -72,9 +70,9 @@ _SUBJECTS = {
     "SubagentStop": "agent_type",
 }
 """The field for a matcher, in events without a tool."""
-_NOT_RUN = (FailureKind.DENIED, FailureKind.PENDING)
 _MODES = {"plan": "plan", "edits": "acceptEdits", "open": "bypassPermissions"}
 """Our modes, by the names hooks know."""
+_AGENT_TYPE = "Explore"
 _ORIGIN = Origin("PreToolUse hook", kind="built-in")
 
 
@@ -101,8 +99,9 @@ class SettingsHooks:
     @property
     def hooks(self) -> list[Hook]:
         """The hooks for an executor."""
-        before = self._before if "PreToolUse" in self.table else None
-        after = self._after if not self.table.keys().isdisjoint(_AFTER) else None
+        hook = make_program_hook(self._around, self._questions.__setitem__)
+        before = hook.before if "PreToolUse" in self.table else None
+        after = hook.after if not self.table.keys().isdisjoint(_AFTER) else None
         return [Hook(before=before, after=after)] if before or after else []
 
     def limit(self, rules: Policy) -> Policy:
@@ -123,7 +122,7 @@ class SettingsHooks:
             self.say(f"these hooks do not run, as there is no such event: {', '.join(missing)}")
         source = "resume" if is_resumed else "startup"
         async for answer in self._run("SessionStart", source=source):
-            said.append(answer.context or ("" if answer.data else answer.out.strip()))
+            said.append(answer.context or answer.text.strip())
         return "\n\n".join(filter(None, said))
 
     async def end(self, *, is_again: bool) -> str:
@@ -138,7 +137,7 @@ class SettingsHooks:
             if why := answer.objection or answer.stop_reason:
                 hint = "change the message, or the hook"
                 raise Halt(f"a hook refused the message: {why}", code="hook", hint=hint)
-            said.append(answer.context or ("" if answer.data else answer.out.strip()))
+            said.append(answer.context or answer.text.strip())
         return "\n\n".join(filter(None, said))
 
     async def compact(self) -> None:
@@ -174,9 +173,10 @@ class SettingsHooks:
     async def _refuse_request(self, pending: Pending) -> str:
         """Run the hooks for a question about a call. Returns why one denies it."""
         name, call_id = pending.call.name, pending.call.id
-        about = {"tool_use_id": call_id, "tool_input": json.loads(str(pending.call.args))}
-        async for answer in self._run("PermissionRequest", name, **about):
-            _stop_if_asked(answer)
+        args = json.loads(str(pending.call.args))
+        about = {"tool_name": name, "tool_use_id": call_id, "tool_input": args}
+        async for answer in self._run("PermissionRequest", **about):
+            answer.stop_if_asked()
             if why := answer.objection or answer.denial:
                 return why
         return ""
@@ -190,69 +190,38 @@ class SettingsHooks:
         async for _ in self._run("Notification", **about):
             pass
 
-    async def _before(self, call: CheckedCall) -> CheckedCall | Call | Result:
-        """Run the hooks before a call. Each gets the arguments returned by the one before it."""
-        self._questions.pop(call.id, None)
-        given = args = json.loads(call.parsed.text)
-        for hook in self._programs("PreToolUse", call.name):
-            about = {
-                "tool_name": _usual_name(call.name),
-                "tool_use_id": call.id,
-                "tool_input": args,
-            }
-            try:
-                answer = await self._ask(hook, about)
-            except HookFailed as error:
-                self._say_failed("PreToolUse", error)
-                return call.refuse(_FAILED)
-            _stop_if_asked(answer)
-            if answer.objection:
-                return call.refuse(f"Not run: {answer.objection}")
-            if answer.question:
-                self._questions[call.id] = answer.question
-            changed = answer.specific.get("updatedInput")
-            args = changed if is_object(changed) else args
-        return call if args is given else replace(call.call, args=json.dumps(args))
+    def _around(self, event: str, call: CheckedCall) -> Iterator[AskProgram]:
+        """Yield the hooks for an event about a call."""
+        if event == "PreToolUse":
+            self._questions.pop(call.id, None)
+        for hook in self._programs(event, call.name):
+            yield partial(self._answer, hook)
+        if call.name == "task" and event != "PreToolUse":
+            for hook in self._programs("SubagentStop", _AGENT_TYPE):
+                yield partial(self._answer_end, hook)
 
-    async def _after(self, call: CheckedCall | Call, result: Result) -> Result:
-        """Run the hooks after a call that ran, and add their text to its result."""
-        failure = result.failure
-        if not isinstance(call, CheckedCall) or (failure and failure.kind in _NOT_RUN):
-            return result
-        about = {"tool_use_id": call.id, "tool_input": json.loads(call.parsed.text)}
-        if failure is None:
-            event, about["tool_response"] = "PostToolUse", result.text
-        else:
-            is_interrupt = failure.kind is FailureKind.CANCELLED
-            event = "PostToolUseFailure"
-            about |= {"error": failure.message, "is_interrupt": is_interrupt}
-        said = list[str]()
-        async for answer in self._run(event, call.name, **about):
-            _stop_if_asked(answer)
-            said += filter(None, (answer.objection, answer.context))
-        if call.name == "task":
-            said += await self._end_subagent(call.id, result.text)
-        return _add_text(result, said)
-
-    async def _end_subagent(self, call_id: str, text: str) -> list[str]:
-        about: dict[str, Any] = {
+    async def _answer_end(self, hook: HookProgram, about: Mapping[str, Any]) -> HookAnswer:
+        own: dict[str, Any] = {
             "stop_hook_active": False,
-            "agent_id": call_id,
-            "agent_type": "Explore",
-            "last_assistant_message": text,
+            "agent_id": about["tool_use_id"],
+            "agent_type": _AGENT_TYPE,
+            "last_assistant_message": about.get("tool_response", about.get("error")),
         }
-        said = [answer.objection async for answer in self._run("SubagentStop", **about)]
-        return list(filter(None, said))
+        return await self._answer(hook, own)
 
-    async def _run(self, event: str, tool: str = "", **about: Any) -> AsyncGenerator[HookAnswer]:
-        """Run an event's programs, one after the other. A failing one is reported."""
-        named = {"tool_name": _usual_name(tool)} if tool else {}
-        subject = tool or str(about.get(_SUBJECTS.get(event, ""), ""))
+    async def _run(self, event: str, **about: Any) -> AsyncGenerator[HookAnswer]:
+        """Run an event's programs, one after the other."""
+        subject = about.get("tool_name") or str(about.get(_SUBJECTS.get(event, ""), ""))
         for hook in self._programs(event, subject):
-            try:
-                yield await self._ask(hook, {**named, **about})
-            except HookFailed as error:
-                self._say_failed(event, error)
+            yield await self._answer(hook, about)
+
+    async def _answer(self, hook: HookProgram, about: Mapping[str, Any]) -> HookAnswer:
+        """Run one program. If it fails, this is reported, and refuses a call it would precede."""
+        try:
+            return await self._ask(hook, about)
+        except HandrailError as error:
+            self.say(one_line(f"{hook.event} hook failed: {error}"))
+            return _FAILED if hook.event == "PreToolUse" else _NOTHING
 
     async def _ask(self, hook: HookProgram, about: Mapping[str, Any]) -> HookAnswer:
         """Run one program."""
@@ -265,27 +234,28 @@ class SettingsHooks:
             "hook_event_name": hook.event,
             **about,
         }
+        if "tool_name" in about:
+            request["tool_name"] = _usual_name(about["tool_name"])
         try:
-            answer = await run_program(
-                hook.command,
-                request,
-                workspace=self.workspace,
-                seconds=hook.seconds,
-                sandbox=await to_thread.run_sync(self._admit, hook),
-            )
+            sandbox = await to_thread.run_sync(self._admit, hook)
         except SandboxUnavailable as error:
-            raise HookFailed(f"{_NO_SANDBOX}: {error} {_SWITCH}") from None
+            raise HandrailError(f"{_NO_SANDBOX}: {error} {_SWITCH}") from None
+        answer = await ask_program(
+            hook.command,
+            request,
+            folder=self.workspace,
+            variables=_variables(self.workspace),
+            seconds=hook.seconds,
+            sandbox=sandbox,
+        )
         for line in filter(None, (answer.complaint, answer.data.get("systemMessage"))):
             self.say(one_line(f"{hook.event} hook `{hook.command}`: {line}"))
         return answer
 
     def _admit(self, hook: HookProgram) -> Sandbox | None:
-        """Return a program's sandbox, or None if it runs outside. Raises HookFailed."""
+        """Return a program's sandbox, or None if it runs outside. Raises UntrustedCode."""
         outside = self.unsandboxed or not hook.sandboxed
-        try:
-            line_of(hook, self.workspace, outside=outside).check(self.workspace)
-        except UntrustedCode as error:
-            raise HookFailed(str(error)) from None
+        line_of(hook, self.workspace, outside=outside).check(self.workspace)
         return None if outside else self.sandbox()
 
     def _programs(self, event: str, subject: str = "") -> Iterator[HookProgram]:
@@ -294,13 +264,14 @@ class SettingsHooks:
             if hook.event == event and (not subject or _matches(hook.matcher, subject)):
                 yield hook
 
-    def _say_failed(self, event: str, error: HookFailed) -> None:
-        self.say(one_line(f"{event} hook failed: {error}"))
-
 
 def line_of(hook: HookProgram, workspace: Path, *, outside: bool) -> StartedLine:
     """Return a hook's line, for finding its code."""
-    return StartedLine(hook.command, outside, hook_variables(workspace), workspace)
+    return StartedLine(hook.command, outside, _variables(workspace), workspace)
+
+
+def _variables(workspace: Path) -> dict[str, str]:
+    return hook_variables(workspace) | SOURCES_ONLY
 
 
 class HookPolicy:
@@ -323,11 +294,6 @@ class HookPolicy:
         return getattr(self._rules, name)
 
 
-def _stop_if_asked(answer: HookAnswer) -> None:
-    if answer.stop_reason:
-        raise StopRun(answer.stop_reason)
-
-
 def _usual_name(tool: str) -> str:
     return USUAL_NAMES.get(tool, tool)
 
@@ -336,11 +302,3 @@ def _matches(matcher: str, tool: str) -> bool:
     if matcher in {"", "*"}:
         return True
     return any(re.fullmatch(matcher, name) for name in (tool, _usual_name(tool)))
-
-
-def _add_text(result: Result, said: Sequence[str]) -> Result:
-    if not said:
-        return result
-    note = "\n\n".join(["", *(f"[Hook: {text}]" for text in said)])
-    parts = (*result.parts, Text(note.strip())) if result.parts else ()
-    return result._replace(text=f"{result.text}{note}", parts=parts)

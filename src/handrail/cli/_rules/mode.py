@@ -157,12 +157,9 @@ def _change_mode(before: str, table: dict[str, Any], mode: str) -> str | None:
         for match in _KEY.finditer(before)
     ]
     if "mode" not in table:
-        drafts = [f"{new}{_newline(before)}{before}"]
+        newline = "\r\n" if "\r\n" in before else "\n"
+        drafts = [f"{new}{newline}{before}"]
     return next((draft for draft in drafts if _parse_toml(draft) == {**table, "mode": mode}), None)
-
-
-def _newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _parse_toml(text: str) -> object:

@@ -145,7 +145,7 @@ class Denials:
         readable = (
             proposal
             for proposal in proposals
-            if proposal.scope == "project" and _is_readable(proposal.rule)
+            if proposal.scope == "project" and make_printable(proposal.rule).is_plain
         )
         name = pending.call.id
         self._rules[name] = next(readable, None)
@@ -238,11 +238,6 @@ def _cause(call: _CallNotes, text: str) -> tuple[Cause, str]:
     if call.answered_by == NO_APPROVER:
         return "asked", call.question
     return "answer", text
-
-
-def _is_readable(rule: str) -> bool:
-    """Return whether a rule has no hidden characters, and is safe to suggest."""
-    return make_printable(rule).is_plain
 
 
 def summary(args: Any) -> str:

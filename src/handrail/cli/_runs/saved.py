@@ -261,7 +261,8 @@ def _check(about: Mapping[str, Any]) -> None:
             raise TypeError(f"{name} must be one of {', '.join(filter(None, words))}")
     if not isinstance(about["ended"], str | None):
         raise TypeError("ended must be a string or null")
-    if not is_list(about["given"]) or not _are_texts(about["given"]):
+    given = about["given"]
+    if not is_list(given) or not all(isinstance(value, str) for value in given):
         raise TypeError("given must be a list of strings")
     if not {type(about["turns"]), type(about["calls"])} <= {int}:
         raise TypeError("turns and calls must be integers")
@@ -279,10 +280,6 @@ def _check_settings(settings: Any) -> None:
             known.check(value)
         except TypeError as wanted:
             raise TypeError(f"{name} must be {wanted}") from None
-
-
-def _are_texts(values: Iterable[object]) -> bool:
-    return all(isinstance(value, str) for value in values)
 
 
 def now() -> str:

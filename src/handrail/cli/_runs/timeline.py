@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
+from handrail._support import format_duration
 from handrail.approvals import make_printable
 from handrail.cli._base.columns import max_cells, pieces
 from handrail.runs.history import CallHistory, CallMoment, Phase, RunTurn, read_history
 from handrail.runs.statuses import CANCELLED, Standing
-from handrail.runs.wording import describe_moment, describe_status, describe_wait, format_seconds
+from handrail.runs.wording import describe_moment, describe_status, describe_wait
 
 Style: TypeAlias = Literal["", "head", "dim", "good", "bad", "waiting", "approval", "running"]
 StyledText: TypeAlias = tuple[str, Style]
@@ -90,7 +91,7 @@ class _TimelinePage:
             yield from self._legend()
 
     def _turn(self, turn: RunTurn, began: float) -> Iterator[list[StyledText]]:
-        since = f"+{format_seconds(max(0.0, turn.at - began))}"
+        since = f"+{format_duration(max(0.0, turn.at - began))}"
         if turn.speaker == "person":
             head = f"prompt  {since}"
         elif turn.speaker == "unknown" and not turn.number:
@@ -103,7 +104,7 @@ class _TimelinePage:
 
     def _reply(self, turn: RunTurn, since: str) -> str:
         parts = [f"turn {turn.number}", since, self._end_of(self.name(turn.model))]
-        parts.append(f"model took {format_seconds(turn.seconds)}" if turn.seconds else "")
+        parts.append(f"model took {format_duration(turn.seconds)}" if turn.seconds else "")
         tokens = turn.input_tokens or turn.output_tokens
         used = f"{turn.input_tokens:,} tokens in, {turn.output_tokens:,} out"
         parts.append(used if tokens else "")
@@ -118,7 +119,7 @@ class _TimelinePage:
         """Return a row for a call: number, name, bar, duration and outcome."""
         name = f"  #{call.number:<3} {self.marks.inside * call.depth}{self.name(call.tool)}"
         left = f"{self._column(name, _INDENT + _MAX_NAME_CELLS - 1)} "
-        took = format_seconds(max(0.0, call.ended - call.began)).rjust(_TIME)
+        took = format_duration(max(0.0, call.ended - call.began)).rjust(_TIME)
         style: Style = "good" if call.outcome == "ok" else "bad"
         outcome = self.cut(self.name(call.outcome), _OUTCOME, style)
         room = self.width - _INDENT - _MAX_NAME_CELLS - _TIME - _OUTCOME - 4

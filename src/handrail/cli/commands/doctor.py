@@ -163,7 +163,7 @@ def _sum_up(topic: str, found: Sequence[DoctorCheck]) -> DoctorCheck:
     """Return what was found about a topic without problems, by its most important checks."""
     main = [check for check in found if check.id in _MAIN] or found
     text = ", ".join(f"{_MAIN.get(check.id, '')}{check.found}" for check in main)
-    return DoctorCheck(topic, "ok", text, "")
+    return DoctorCheck(topic, "", "ok", text)
 
 
 def _lines_of(check: DoctorCheck, width: int, *, full: bool) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from handrail._support import format_duration
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.exits import Exit
 from handrail.cli._base.options import BASE_URL, KEY_VARIABLE, MODE, MODEL, PORTS
@@ -30,7 +31,7 @@ def command(app: App, *, project: bool, ports: tuple[int, ...], untried: bool) -
     """
     chosen, file, seconds = set_up(app, project=project, ports=ports, untried=untried)
     document = {"file": str(file), **chosen._asdict(), "answered_after": seconds}
-    answered = "is set" if seconds is None else f"answered after {seconds:.1f} s"
+    answered = "is set" if seconds is None else f"answered after {format_duration(seconds)}"
     app.print(document, [f"{one_line(chosen.model)} {answered}"])
     app.say("start with `handrail chat`")
     return Exit.DONE

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import anyio
 import click
 
+from handrail._support import format_duration
 from handrail.approvals import make_printable
 from handrail.cli._base.app import App, as_command, as_json
 from handrail.cli._base.columns import columns, is_utf8
@@ -31,7 +32,7 @@ from handrail.cli._runs.timeline import Style, StyledText, fit_line, say_standin
 from handrail.runs.history import CallHistory, CallMoment, PhaseSpan, RunTurn, read_history
 from handrail.runs.lines import EVENTS, LineFields, as_fields
 from handrail.runs.statuses import REASONS, STATUSES, WAITING, Standing
-from handrail.runs.wording import describe_status, format_seconds
+from handrail.runs.wording import describe_status
 
 _RUN_HEADS = ("run", "started", "status", "turns", "calls", "prompt")
 _GAP = 2
@@ -275,7 +276,7 @@ def _call_row(item: dict[str, Any]) -> tuple[str, ...]:
         *names,
         whose,
         since,
-        format_seconds(item["waited"]),
+        format_duration(item["waited"]),
         one_line(item["question"]),
     )
 

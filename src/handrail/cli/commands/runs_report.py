@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import click
 
+from handrail._support import format_duration
 from handrail.approvals import make_printable
 from handrail.cli._base.app import App, as_command, as_json
 from handrail.cli._base.columns import columns, quantity
@@ -35,7 +36,6 @@ from handrail.runs.history import (
     sum_tokens,
 )
 from handrail.runs.records import BudgetUse
-from handrail.runs.wording import format_seconds
 
 _HEADS = ("tool", "calls", "failed", "denied", "median", "p95", "waited", "approval", "outcomes")
 _TOKENS = TokenSum._fields[:3]
@@ -150,7 +150,7 @@ def _of_tool(name: str, calls: Sequence[CallHistory]) -> dict[str, Any]:
 
 
 def _summary_lines(document: dict[str, Any], width: int | None) -> Iterator[str]:
-    tokens, took = document["tokens"], format_seconds(document["model_seconds"])
+    tokens, took = document["tokens"], format_duration(document["model_seconds"])
     runs, turns = quantity(document["runs"], "run"), quantity(document["turns"], "turn")
     yield f"{runs}, {turns}, model time {took}"
     yield (
@@ -198,9 +198,9 @@ def _money(cost: str | None) -> str:
 
 
 def _tool_row(tool: dict[str, Any]) -> tuple[str, ...]:
-    times = ("-" if tool[key] is None else format_seconds(tool[key]) for key in ("median", "p95"))
+    times = ("-" if tool[key] is None else format_duration(tool[key]) for key in ("median", "p95"))
     counts = (str(tool[key]) for key in ("calls", "failed", "denied"))
-    waits = (format_seconds(tool[key]) for key in ("waited", "asked"))
+    waits = (format_duration(tool[key]) for key in ("waited", "asked"))
     outcomes = ", ".join(f"{count} {kind}" for kind, count in tool["outcomes"].items())
     return (_safe(tool["tool"]), *counts, *times, *waits, _safe(outcomes))
 

@@ -175,7 +175,7 @@ class _Attempt:
         except TimeoutError:
             self.problem = f"the person did not sign in within {self._seconds:g} s"
         except Exception as error:  # noqa: BLE001 from the SDK or a server
-            self.problem = _describe(error)
+            self.problem = spell_out(str(error)) or type(error).__name__
         finally:
             self._finish()
 
@@ -264,7 +264,3 @@ def _choose_method(
 def _describe_client(callback: str) -> OAuthClientMetadata:
     about = {"client_name": "handrail", "redirect_uris": [callback]}
     return OAuthClientMetadata.model_validate(about)
-
-
-def _describe(error: Exception) -> str:
-    return spell_out(str(error)) or type(error).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from handrail import Deny
 from handrail.permissions import Pending
@@ -81,7 +81,7 @@ class Questions:
             limit=limit,
             **({} if run is None else {"run": run}),
         )
-        return [_read_question(row) for row in rows]
+        return [Question(run, segment, Pending.from_json(text)) for run, segment, text in rows]
 
     async def answered(self, run: str | None = None) -> list[tuple[str, int]]:
         """Return waiting runs with an answer, and their segments."""
@@ -98,11 +98,6 @@ class Questions:
 _QUESTIONS = "SELECT run, segment, pending FROM handrail_question"
 
 
-def _read_question(row: tuple[Any, ...]) -> Question:
-    return Question(row[0], row[1], Pending.from_json(row[2]))
-
-
-def next_deadline(open_: Iterable[Pending], default: float) -> float:
-    """Return when the first question expires, in seconds from now."""
-    ends = [pending.expires_at for pending in open_]
-    return max(0.0, min(ends) - time.time()) if ends else default
+def next_deadline(open_: Iterable[Pending]) -> float:
+    """Return when the first question expires, in seconds from now, or 0 without any."""
+    return max(0.0, min((one.expires_at for one in open_), default=0.0) - time.time())

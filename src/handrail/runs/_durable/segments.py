@@ -238,7 +238,7 @@ class Segments:
         head, is_kept = await self._seal(order, journal, (WAITING, "", state), head_row)
         if not is_kept:
             await self.rows.keep_head(head)
-        text, seconds = json.dumps(following), next_deadline(open_, default=0.0)
+        text, seconds = json.dumps(following), next_deadline(open_)
         await self._engine.park(following.id, following.agent, text, seconds)
         reach("run.parked")
         # after it is parked: an answer wakes what is parked
