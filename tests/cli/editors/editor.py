@@ -91,7 +91,7 @@ async def choose(kind: str, context: Context) -> str:
     return f"chosen: {await context.ask('Please choose.', form)}"
 
 
-@tool
+@tool(headline=lambda text: f'Note {text[:15]}{text[-1]}')
 async def note(text: str) -> str:
     '''Note a text.'''
     return "noted"
