@@ -163,7 +163,7 @@ def _change_mode(before: str, table: dict[str, Any], mode: str) -> str | None:
 
 
 def parse_toml(text: str) -> object:
-    """Return a table, or None if the text is not TOML."""
+    """Return a TOML text as a table, or None if it is not TOML."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
