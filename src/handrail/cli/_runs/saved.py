@@ -44,7 +44,7 @@ CANCEL = "cancel"
 BUSY_SECONDS = 5.0
 """Seconds to wait for another writing process."""
 WHY_CANCELLED = "cancelled by the user"
-_CANCEL_SECONDS = 10.0
+CANCEL_SECONDS = 10.0
 """Seconds for a process to stop."""
 _POLL_SECONDS = 0.05
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
@@ -155,7 +155,7 @@ class SavedRun:
 
     def wait_for_release(self) -> bool:
         """Wait until no process holds the run. Returns whether this happened."""
-        until = time.monotonic() + _CANCEL_SECONDS
+        until = time.monotonic() + CANCEL_SECONDS
         while self.busy and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
         return not self.busy
