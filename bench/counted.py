@@ -221,7 +221,7 @@ async def kinds(tools: Toolset) -> None:
 
 
 async def in_threads() -> None:
-    """By itself: once there are threads, callgrind counts what they do between two calls too."""
+    """At the end: once there are threads, callgrind counts what they do between two calls too."""
     async with Executor(Toolset(plain_function)) as executor:
         for _ in range(2):  # the second count is kept: in the first, threads wait for valgrind
             await count("thread hop", lambda: anyio.to_thread.run_sync(lambda: 3))
@@ -233,7 +233,7 @@ async def around(_call: CheckedCall, run: Any) -> Result:
     return result
 
 
-async def long_results(tools: Toolset) -> None:
+async def long_results(tools: Toolset, others: Toolset) -> None:
     """The same call before and after a long result was stored."""
 
     @tool(effect=READ)
@@ -241,8 +241,7 @@ async def long_results(tools: Toolset) -> None:
         """Say a lot."""
         return "all of it\n" * 5_000
 
-    crowd = Toolset(*tools, shout, *(other(n) for n in range(1000)))
-    async with Executor(crowd) as executor:
+    async with Executor(Toolset(*tools, shout, *others)) as executor:
         await count("before a long result", lambda: executor.run(ONCE))
         await executor.run(Call("shout", "{}", "c2"))
         await count("after a long result", lambda: executor.run(ONCE))
@@ -271,9 +270,10 @@ async def main() -> None:
     for name in FUNCTIONS:
         await calls(name, tools)
     await batches(tools)
-    crowd = Toolset(*tools, *(other(n) for n in range(1000)))
+    others = Toolset(*(other(n) for n in range(1000)))
+    crowd = Toolset(*tools, *others)
     await kinds(tools)
-    await long_results(tools)
+    await long_results(tools, others)
     ten = [Call("add", ARGS["add"], f"c{n}") for n in range(10)]
     async with Executor(crowd) as executor:
         await count("crowd add", lambda: executor.run(ONCE))
@@ -288,9 +288,8 @@ async def on_trio() -> None:
 
 
 if __name__ == "__main__":
-    if "trio" in sys.argv:
+    if "others" in sys.argv:
         trio.run(on_trio)
-    elif "threads" in sys.argv:
         asyncio.run(in_threads())
     else:
         asyncio.run(main())

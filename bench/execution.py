@@ -57,7 +57,7 @@ MAX_HOP = 1.3
 def rows() -> list[Row]:
     """One call plain and with hooks, deadline and events; of every kind; in a batch; in a crowd."""
     script = [sys.executable, str(HERE / "counted.py")]
-    cost = counts_of(script) | counts_of([*script, "trio"]) | counts_of([*script, "threads"])
+    cost = counts_of(script) | counts_of([*script, "others"])
     made = [
         _row(f"one call, {kind}: {name}", cost, (kind, name))
         for kind in ("plain", "full", "full async")

@@ -64,7 +64,7 @@ with TemporaryDirectory() as new, chdir((*sys.argv[1:], new)[0]):
     Thread(target=app.serve_forever, daemon=True).start()
     browser, url = build_opener(ProxyHandler({})), f"http://127.0.0.1:{app.server_port}"
     while not (line := browser.open(url, b"").read().decode()):
-        time.sleep(0.1)
+        time.sleep(0.5)
     print("desk:", line)
     browser.open(url, line.partition(" ")[0].encode())
     while not LEDGER.exists():

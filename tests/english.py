@@ -145,6 +145,7 @@ They may only fall: lower them with every rewrite.
 """
 
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_SMALL = (ast.expr_context, ast.Name)
 _CODE = re.compile(r"``[^`]+``|`[^`\n]+`")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'\u2019-]*")
 
@@ -180,56 +181,57 @@ def files() -> dict[str, Path]:
 def findings(path: Path) -> list[Finding]:
     """All that has to change in a file."""
     if path.suffix == ".py":
-        texts = [*strings(path)]
+        texts = _texts(path).strings
     else:
         texts = [Prose(1, path.read_text(encoding="utf-8"), has_sentences=True)]
     return sorted({finding for one in texts for finding in check(one)})
 
 
+class _Texts(NamedTuple):
+    """The texts of a module."""
+
+    docstrings: list[str]
+    strings: list[Prose]
+    """The docstrings, and the strings of more than two words."""
+
+
 @cache
-def _texts(path: Path) -> list[ast.AST]:
-    """The nodes of a module that hold text, with what they may be the docstring of."""
-    wanted = (ast.JoinedStr, ast.Expr, ast.Constant, *_DOCUMENTED)
-    waiting: list[Any] = [ast.parse(path.read_text(encoding="utf-8"))]
-    found = []
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, wanted):
-            found.append(node)
-        for (
-            name
-        ) in node._fields:  # others may hang more on nodes that all trees share, such as `Add`
-            value = getattr(node, name, None)
-            if type(value) is list:
-                waiting += [one for one in value if isinstance(one, ast.AST)]
-            elif isinstance(value, ast.AST):
-                waiting.append(value)
+def _texts(path: Path) -> _Texts:
+    found, parts, docstrings = _Texts([], []), set[int](), set[int]()
+    for node in _nodes(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, _DOCUMENTED) and node.body and isinstance(node.body[0], ast.Expr):
+            docstrings.add(id(node.body[0].value))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            found.docstrings.append(str(node.value.value))
+        elif isinstance(node, ast.JoinedStr):
+            parts.update(map(id, node.values))
+        text = "" if id(node) in parts else _text(node)
+        if len(text.split()) > 2:
+            found.strings.append(Prose(node.lineno, text, has_sentences=id(node) in docstrings))
     return found
 
 
-def strings(path: Path) -> Iterator[Prose]:
-    """The docstrings of a module, and its strings of more than two words."""
-    nodes = _texts(path)
-    parts = {
-        id(value) for node in nodes if isinstance(node, ast.JoinedStr) for value in node.values
-    }
-    docstrings = {
-        id(node.body[0].value)
-        for node in nodes
-        if isinstance(node, _DOCUMENTED) and node.body and isinstance(node.body[0], ast.Expr)
-    }
-    for node in nodes:
-        if isinstance(node, ast.JoinedStr):
-            text = "".join(
-                str(value.value) if isinstance(value, ast.Constant) else "X"
-                for value in node.values
-            )
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            text = node.value
-        else:
-            continue
-        if id(node) not in parts and len(text.split()) > 2:
-            yield Prose(node.lineno, text, has_sentences=id(node) in docstrings)
+def _nodes(tree: ast.Module) -> Iterator[Any]:
+    """Yield each node before what is in it."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for name in node._fields:  # others may hang more on nodes that trees share, such as `Add`
+            value = getattr(node, name, None)
+            if type(value) is list:
+                waiting += [one for one in value if isinstance(one, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, _SMALL):
+                waiting.append(value)
+
+
+def _text(node: ast.AST) -> str:
+    """The text of a string, with an X for each value in it; of anything else, nothing."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            str(value.value) if isinstance(value, ast.Constant) else "X" for value in node.values
+        )
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def check(prose: Prose) -> Iterator[Finding]:
@@ -279,7 +281,10 @@ def _hide_all(item: re.Match[str]) -> str:
 
 
 _STRING_OR_COMMENT = re.compile(
-    r"""(?:'{3}(?:[^\\]|\\.)*?'{3}|"{3}(?:[^\\]|\\.)*?"{3}|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
+    r'"""[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*+"""'
+    r"|\'\'\'[^'\\]*+(?:(?:\\.|'(?!''))[^'\\]*+)*+\'\'\'"
+    r'|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
+    r"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'"
     r"|(#[^\n]*)",
     re.DOTALL,
 )
@@ -335,9 +340,7 @@ def prose(path: Path) -> Iterator[str]:
     if path.suffix != ".py":
         yield _NOT_PROSE.sub(_hide, text)
         return
-    for node in _texts(path):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            yield str(node.value.value)
+    yield from _texts(path).docstrings
     for match in _STRING_OR_COMMENT.finditer(text):
         if match[1]:
             yield match[1]

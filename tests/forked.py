@@ -60,8 +60,13 @@ asks.connect({listens!r})
 wanted = dict(arguments=sys.argv[1:], env=dict(os.environ), cwd=os.getcwd(), terminal=False)
 socket.send_fds(asks, [json.dumps(wanted).encode()], [0, 1, 2])
 pid = int(asks.recv(100))
+def tell(number, _):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:  # it has ended meanwhile
+        pass
 for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, lambda number, _: os.kill(pid, number))
+    signal.signal(number, tell)
 os._exit(int(asks.recv(100)) % 256)
 """
 
@@ -154,9 +159,9 @@ def run(
         return code, out.read().decode(), err.read().decode()
 
 
-def path() -> Path:
-    """Return a folder with a program `handrail` that runs it so; its lines are not counted."""
-    folder = _server(traced=False)
+def path(*, counted: bool = False) -> Path:
+    """Return a folder with a program `handrail` that runs it so; its lines are counted if wanted."""
+    folder = _server(traced=counted and "COVERAGE_PROCESS_CONFIG" in os.environ)
     program = folder / "bin" / "handrail"
     if not program.exists():
         program.parent.mkdir()
@@ -164,6 +169,11 @@ def path() -> Path:
         program.write_text(text, encoding="utf-8")
         program.chmod(0o755)
     return program.parent
+
+
+def program() -> str:
+    """Return the program for a process that a test starts itself; its lines are counted."""
+    return str(path(counted=True) / "handrail")
 
 
 @cache

@@ -69,18 +69,19 @@ def collect() -> tuple[list[Used], list[Computed]]:
     used: dict[tuple[Any, int, str], Used] = {}
     computed: list[Computed] = []
     texts = {path: path.read_text("utf-8") for path in sorted((SOURCE / "handrail").rglob("*.py"))}
-    trees = {path: ast.parse(text) for path, text in texts.items() if _USES.search(text)}
-    methods_in = {path: _methods(tree) for path, tree in trees.items()}
+    read = {path: ast.parse(text) for path, text in texts.items() if _USES.search(text)}
+    nodes_in = {path: list(ast.walk(tree)) for path, tree in read.items()}
+    methods_in = {path: _methods(nodes) for path, nodes in nodes_in.items()}
     everywhere = {name for methods in methods_in.values() for name in methods}
-    for path, tree in trees.items():
-        module, inner, here = _module_of(path), _inner_calls(tree), methods_in[path]
+    for path, nodes in nodes_in.items():
+        module, inner, here = _module_of(path), _inner_calls(nodes), methods_in[path]
         names = _names_of(module)
         found = [(name, one) for name, value in names.items() for one in _inside(value)]
         for name, pattern in found:
             methods = here.get(name) or (set() if name in everywhere else _ANY)
             _note(used, f"{module}.{name}", pattern, methods)
         known = {(pattern.pattern, pattern.flags) for _, pattern in found}
-        for call, method in _calls(tree):
+        for call, method in _calls(nodes):
             text, flags = _text_of(call, names), _flags_of(call)
             pattern = None if text is None else re.compile(text, flags)
             if pattern is None:
@@ -123,11 +124,11 @@ def _inside(value: object, depth: int = 3) -> Iterator[re.Pattern[Any]]:
         yield from (one for item in vars(value).values() for one in _inside(item, depth - 1))
 
 
-def _methods(tree: ast.AST) -> dict[str, set[str]]:
+def _methods(nodes: list[ast.AST]) -> dict[str, set[str]]:
     """Which methods are used on a name, or on what was taken from it."""
     found: dict[str, set[str]] = {}
-    aliases = _aliases(tree)
-    for node in ast.walk(tree):
+    aliases = _aliases(nodes)
+    for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr in METHODS:
             for name in (_name(node.value), *aliases.get(_name(node.value), ())):
                 found.setdefault(name, set()).add(node.attr)
@@ -136,10 +137,10 @@ def _methods(tree: ast.AST) -> dict[str, set[str]]:
     return found
 
 
-def _aliases(tree: ast.AST) -> dict[str, set[str]]:
+def _aliases(nodes: list[ast.AST]) -> dict[str, set[str]]:
     """Other names for what a name holds: of an assignment, of a loop."""
     found: dict[str, set[str]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Assign):
             targets, value = node.targets, node.value
         elif isinstance(node, ast.For | ast.comprehension):
@@ -164,8 +165,8 @@ def _called(call: ast.Call) -> str:
     return function.attr if is_re else ""  # type: ignore[attr-defined]
 
 
-def _calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
-    for node in ast.walk(tree):
+def _calls(nodes: list[ast.AST]) -> Iterator[tuple[ast.Call, str]]:
+    for node in nodes:
         if isinstance(node, ast.Call) and (_called(node) in METHODS or _called(node) == "compile"):
             yield node, _called(node)
 
@@ -184,10 +185,10 @@ def _flags_of(call: ast.Call) -> int:
     return sum(getattr(re, name) for name in re.findall(r"\bre\.([A-Z]+)\b", text))
 
 
-def _inner_calls(tree: ast.Module) -> set[ast.AST]:
+def _inner_calls(nodes: list[ast.AST]) -> set[ast.AST]:
     """The calls in functions. What the others make is held by a name of the module."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    inner = (node for node in ast.walk(tree) if isinstance(node, functions))
+    inner = (node for node in nodes if isinstance(node, functions))
     return {one for node in inner for one in ast.walk(node) if isinstance(one, ast.Call)}
 
 

@@ -6,10 +6,10 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 
 import pytest
 
+import forked
 from cli_harness import Handrail, Schemas
 from cli_runs import journal_runs, standing_of
 from cli_scripts import programmed, scripted
@@ -144,7 +144,7 @@ def test_6_it_takes_no_request_of_ours(handrail: Handrail) -> None:
 def test_130_and_143_somebody_ends_it(handrail: Handrail, number: int, code: int) -> None:
     option = scripted(handrail, "bash('sleep 100', 'c1')", "'Done.'")
     with subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "handrail.cli", "run", *option, "Go", "--mode", "open", "--json"],
+        [forked.program(), "run", *option, "Go", "--mode", "open", "--json"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -16,6 +16,7 @@ import anyio
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
+import forked
 from cli_harness import SCHEMAS, Handrail, Schemas, commands
 from handrail.policy import RulePaths
 from handrail.runs.durable import DurableRuns
@@ -298,7 +299,7 @@ def test_a_chat_says_at_its_end_what_became_of_it(prepared: Handrail, schema: Sc
     ours, theirs = pty.openpty()
     arguments = ["chat", "What is it?", *OURS, "-m", "model.py:calls", "--json"]
     with subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "handrail.cli", *arguments],
+        [forked.program(), *arguments],
         stdin=theirs,
         stderr=theirs,
         stdout=subprocess.PIPE,

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
+import forked
 from agent.faults import Faulty
 from cli_harness import Handrail, Ran, Schemas
 from cli_runs import journal_of, standing_of
@@ -144,13 +144,13 @@ class Started:
     """A run in a process of its own, which has begun."""
 
     def __init__(self, handrail: Handrail, *arguments: str, traced: bool = True) -> None:
-        untraced = {"COVERAGE_PROCESS_CONFIG": None, "PYTHONFAULTHANDLER": "1"}
+        program = forked.path(counted=traced) / "handrail"
         self.process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "handrail.cli", "run", *arguments],
+            [program, "run", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=handrail.environment({} if traced else untraced),
+            env=handrail.environment(),
             cwd=handrail.workspace,
             encoding="utf-8",
         )

@@ -139,13 +139,11 @@ async def test_it_calls_a_tool_reads_the_result_and_answers(server: str, name: s
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_call_that_the_limit_cuts_off_is_not_run(server: str, name: str) -> None:
-    """The control: with tokens enough, the same request is a call."""
+    """The control is the test above: with tokens enough, the same request is a call."""
     request = Request((Prompt.of("What is 2 plus 3?"),), Toolset(add), max_tokens=16)
     pieces = await heard(caller_at(server, name), request)
-    whole = await heard(caller_at(server, name), request._replace(max_tokens=64))
 
     assert [type(one).__name__ for one in cast("Reply", pieces[-1]).parts] == ["TruncatedCall"]
-    assert cast("Reply", whole[-1]).calls
 
 
 @pytest.mark.soak

@@ -6,7 +6,6 @@ import fcntl
 import os
 import stat
 import subprocess
-import sys
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
+import forked
 from cli_harness import Handrail, Ran, Schemas, made
 from handrail.policy import RulePaths, Trust, digest
 
@@ -199,7 +199,7 @@ def test_two_who_set_it_wait_for_one_another(handrail: Handrail) -> None:
     own(handrail, "config.toml", "")
     with (handrail.config / ".config.toml.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        command = [sys.executable, "-m", "handrail.cli", "mode", "plan"]
+        command = [forked.program(), "mode", "plan"]
         environment = handrail.environment()
         other = subprocess.Popen(  # noqa: S603  our own interpreter
             command, env=environment, cwd=handrail.workspace, stdout=subprocess.DEVNULL

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+import forked
 from cli_harness import Handrail, Ran, Schemas, made
 from cli_runs import journal_runs, standing_of, standings
 from cli_scripts import MODEL, programmed, scripted
@@ -221,7 +222,7 @@ class Piped:
 
     def __init__(self, handrail: Handrail, *words: str) -> None:
         self.process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "handrail.cli", "run", *programmed(handrail, HEARD), *words],
+            [forked.program(), "run", *programmed(handrail, HEARD), *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -698,7 +699,7 @@ def test_a_tool_may_not_have_the_name_of_another(handrail: Handrail) -> None:
 def test_somebody_may_stop_reading(handrail: Handrail) -> None:
     option = scripted(handrail, "['x' * 200_000, glob('c1')]", "'never'")
     with subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "handrail.cli", "run", *option, "Go"],
+        [forked.program(), "run", *option, "Go"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -8,7 +8,6 @@ import re
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -514,7 +513,7 @@ def slow(handrail: Handrail, tool: str) -> subprocess.Popen[str]:
     """A call of a tool that goes on."""
     handrail.write("slow.py", SLOW)
     return subprocess.Popen(  # noqa: S603  our own interpreter
-        [sys.executable, "-m", "handrail.cli", "tools", "call", tool, "-t", "slow.py", "--json"],
+        [forked.program(), "tools", "call", tool, "-t", "slow.py", "--json"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +11,7 @@ from acp import RequestError, spawn_agent_process, text_block
 from acp.client.connection import ClientSideConnection
 from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
+import forked
 from cli_harness import Handrail
 
 PROGRAM = """\
@@ -91,7 +91,7 @@ async def choose(kind: str, context: Context) -> str:
     return f"chosen: {await context.ask('Please choose.', form)}"
 
 
-@tool
+@tool(headline=lambda text: f'Note {text[:15]}{text[-1]}')
 async def note(text: str) -> str:
     '''Note a text.'''
     return "noted"
@@ -186,7 +186,7 @@ async def editing(
     """Start the agent as an editor does."""
     handrail.write("m.py", PROGRAM)
     tools = ("--tools", "coding", "--tools", "m.py")
-    command = [sys.executable, "-m", "handrail.cli", "acp", "-m", "m.py:model", *tools, *options]
+    command = [forked.program(), "acp", "-m", "m.py:model", *tools, *options]
     async with spawn_agent_process(
         editor,
         *command,

@@ -159,10 +159,11 @@ def _change_mode(before: str, table: dict[str, Any], mode: str) -> str | None:
     if "mode" not in table:
         newline = "\r\n" if "\r\n" in before else "\n"
         drafts = [f"{new}{newline}{before}"]
-    return next((draft for draft in drafts if _parse_toml(draft) == {**table, "mode": mode}), None)
+    return next((draft for draft in drafts if parse_toml(draft) == {**table, "mode": mode}), None)
 
 
-def _parse_toml(text: str) -> object:
+def parse_toml(text: str) -> object:
+    """Return a TOML text as a table, or None if it is not TOML."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:

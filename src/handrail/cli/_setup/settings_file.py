@@ -7,10 +7,11 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from handrail._support.private_files import hold_lock, read_file, replace_file
 from handrail.cli._base.exits import Halt
+from handrail.cli._rules.mode import parse_toml
 
 _HEAD = (
     "# Settings of handrail. `handrail init` writes them; you can edit them.",
@@ -77,7 +78,7 @@ def _compose(file: Path, before: str, chosen: Chosen) -> str:
     kept = [line for line in before.splitlines() if not (line in _OURS or _LINE.match(line))]
     rest = "\n".join(kept).strip("\n")
     after = "\n".join([*_lines(chosen), *(["", rest] if rest else []), ""])
-    if _parse(after) != {**chosen.given, **others}:
+    if parse_toml(after) != {**chosen.given, **others}:
         raise _unusable(file, f"cannot change {file}: it is written in an unusual form")
     return after
 
@@ -90,13 +91,6 @@ def _lines(chosen: Chosen) -> Iterator[str]:
         yield f"{name} = {json.dumps(value)}"
     yield ""
     yield from _EXAMPLES
-
-
-def _parse(text: str) -> dict[str, Any] | None:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return None
 
 
 def _unusable(file: Path, message: str) -> Halt:
