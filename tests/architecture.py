@@ -223,7 +223,29 @@ def _may_import(name: str, target: str) -> bool:
 
 
 MAX_PACKAGE_LINES: Mapping[str, int] = {
-    "core": 0,
+    "core": 21_550,
+    "adapters": 2_500,
+    "agent": 5_850,
+    "approvals": 3_250,
+    "cli": 20_450,
+    "credentials": 1_050,
+    "console": 2_600,
+    "coding": 650,
+    "hooks": 1_300,
+    "mcp": 7_000,
+    "models": 2_600,
+    "net": 1_800,
+    "openapi": 1_850,
+    "policy": 12_600,
+    "programs": 2_000,
+    "providers": 5_900,
+    "runs": 13_650,
+    "sandbox": 4_200,
+    "shared": 1_200,
+    "telemetry": 900,
+    "testing": 400,
+    "tools": 11_350,
+    "web": 3_050,
 }
 """Lines of each edge package, and of the rest. A number falls with its package. Who raises one says why in the commit."""
 MAX_SLACK = 300
