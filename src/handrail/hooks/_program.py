@@ -58,7 +58,7 @@ class HookAnswer(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether its fields and decisions are the format's, so that no typo is taken for a yes."""
+        """Whether its fields and decisions are the format's, so that no typo allows a call."""
         return (
             self.data.keys() <= _FIELDS
             and is_object(self.data.get("hookSpecificOutput", {}))
