@@ -222,6 +222,34 @@ def _may_import(name: str, target: str) -> bool:
     return top == target_top or _level(CORE, target_top) < _level(CORE, top)
 
 
+MAX_PACKAGE_LINES: Mapping[str, int] = {
+    "core": 21_550,
+    "adapters": 2_500,
+    "agent": 5_850,
+    "approvals": 3_250,
+    "cli": 20_450,
+    "credentials": 1_050,
+    "console": 2_600,
+    "coding": 650,
+    "hooks": 1_300,
+    "mcp": 7_000,
+    "models": 2_600,
+    "net": 1_800,
+    "openapi": 1_850,
+    "policy": 12_600,
+    "programs": 2_000,
+    "providers": 5_900,
+    "runs": 13_650,
+    "sandbox": 4_200,
+    "shared": 1_200,
+    "telemetry": 900,
+    "testing": 400,
+    "tools": 11_350,
+    "web": 3_050,
+}
+"""Lines of each edge package, and of the rest. A number falls with its package. Who raises one says why in the commit."""
+MAX_SLACK = 300
+"""Lines by which a package may be below its number."""
 ENTRY, COMMAND_LINE = "__main__", "cli._main"
 """`python -m handrail` starts the command line. Nothing imports it."""
 FRONT_DOOR = ("", "events", "permissions", "messages", "sources", "_version")
@@ -264,8 +292,33 @@ def count_files(package: Path) -> dict[str, int]:
     }
 
 
+def count_lines(package: Path) -> dict[str, int]:
+    """Return how many lines each edge package has, and all the rest as ``core``."""
+    lines = dict.fromkeys(("core", *EDGES), 0)
+    for path in package.rglob("*.py"):
+        top = path.relative_to(package).parts[0]
+        lines[top if top in EDGES else "core"] += path.read_bytes().count(b"\n")
+    return lines
+
+
+def outgrown(lines: Mapping[str, int]) -> list[str]:
+    """Return what to do about each package whose lines do not fit its number."""
+    found = []
+    for name, count in lines.items():
+        most = MAX_PACKAGE_LINES.get(name, 0)
+        if count > most:
+            found.append(
+                f"{name}: {count:,} lines, at most {most:,}. Delete some, or raise its number and say why"
+            )
+        elif count < most - MAX_SLACK:
+            found.append(
+                f"{name}: {count:,} lines. Lower its number from {most:,}, so that they do not grow back"
+            )
+    return found
+
+
 def describe(package: Path) -> Iterator[str]:
-    """Print the folder graph, line by line."""
+    """Print the folder graph and the lines of each package, line by line."""
     modules = module_graph(read_modules(package))
     folders = folder_graph(modules, find_packages(package))
     files = count_files(package)
@@ -275,6 +328,11 @@ def describe(package: Path) -> Iterator[str]:
     yield f"cycles between modules: {find_cycles(modules) or 'none'}"
     yield f"cycles between folders: {find_cycles(folders) or 'none'}"
     yield f"upward: {find_upward(modules) or 'none'}"
+    lines = count_lines(package)
+    yield f"lines: {sum(lines.values()):,}"
+    yield from (
+        f"  {count:>6,} {name}" for name, count in sorted(lines.items(), key=lambda one: -one[1])
+    )
 
 
 if __name__ == "__main__":

@@ -14,13 +14,16 @@ from architecture import (
     EDGES,
     ENTRY,
     INSIDE,
+    MAX_PACKAGE_LINES,
     count_files,
+    count_lines,
     find_cycles,
     find_packages,
     find_upward,
     folder_graph,
     imported_names,
     module_graph,
+    outgrown,
     read_modules,
     statements,
 )
@@ -295,7 +298,7 @@ def test_the_edges_and_the_loop_alone_know_anyio() -> None:
     assert knows - EDGES.keys() == core
 
 
-def count_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def count_body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Lines of a function's body, those left out that a model reads."""
     read_by_models = sum(
         len((ast.get_docstring(inner, clean=False) or "").splitlines())
@@ -316,11 +319,20 @@ def test_modules_and_functions_stay_within_their_budgets() -> None:
         for name, tree in MODULES.items()
         for node in statements(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (lines := count_lines(node))
+        and (lines := count_body_lines(node))
         > LONGER_BODIES.get(place := f"{name.rpartition('.')[2]}.{node.name}", MAX_BODY_LINES)
     }
 
     assert (long_modules, long_functions) == ({}, {})
+
+
+def test_no_package_outgrows_its_number_of_lines() -> None:
+    lines = count_lines(PACKAGE)
+
+    assert outgrown(lines) == []
+    assert lines.keys() == MAX_PACKAGE_LINES.keys()
+    longer = {**lines, "core": MAX_PACKAGE_LINES["core"] + 1, "coding": 0}
+    assert [line.partition(":")[0] for line in outgrown(longer)] == ["core", "coding"]
 
 
 def find_cited(*texts: str) -> set[str]:

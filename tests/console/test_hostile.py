@@ -216,8 +216,7 @@ def test_nothing_in_the_package_switches_escaping_off() -> None:
             assert bare == [], path
             assert " style=" not in text
             assert re.findall(r"\son\w+=", text) == []
-    lines = sum(text.count("\n") for text in sources.values())
-    assert 1_000 < lines <= 3_300
+    assert sum(text.count("\n") for text in sources.values()) > 1_000
     assert 1_000 < len(sources[Path("static/console.js")].encode()) <= 12_000
 
 

@@ -88,7 +88,9 @@ def broke(why: str) -> Result:
 # ---------------------------------------------------------------- answers
 
 
-@pytest.mark.parametrize("answer", ["{}", "", " {\n} ", '{"decision": "approve", "other": 1}'])
+@pytest.mark.parametrize(
+    "answer", ["{}", "", " {\n} ", '{"decision": "approve", "systemMessage": "Seen."}']
+)
 async def test_an_answer_that_asks_for_nothing_passes_the_call_on(answer: str) -> None:
     assert await given(saying(answer)) == Result("c1", "saved a")
 
@@ -261,6 +263,22 @@ async def test_it_is_not_asked_about_calls_that_the_check_refused(tmp_path: Path
 )
 async def test_what_is_no_json_object_refuses_the_call(answer: str | bytes) -> None:
     assert await given(saying(answer)) == broke("The hook did not print a JSON object.")
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"deny": "no"}',
+        '{"decision": "deny"}',
+        '{"decision": "block", "resaon": "no"}',
+        '{"hookSpecificOutput": "deny"}',
+        '{"hookSpecificOutput": {"permissionDecision": "denied"}}',
+        '{"hookSpecificOutput": {"updatedInput": "a"}}',
+    ],
+)
+async def test_an_answer_with_a_typo_refuses_the_call(answer: str) -> None:
+    assert await given(saying(answer)) == broke("The hook printed an unknown field or decision.")
     assert ran == []
 
 

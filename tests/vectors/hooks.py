@@ -82,7 +82,7 @@ def _is_never_unpickled(make: Make) -> bool:
 
 
 def _markers_are_plain_data(make: Make) -> bool:
-    """An object that another library would make something of is passed on as it is."""
+    """An object that another library would make something of is passed on as it is, or refused."""
     marker = {"lc": 1, "type": "constructor", "id": ["os", "system"], "kwargs": {"command": "x"}}
     got: list[Any] = []
 
@@ -96,12 +96,30 @@ def _markers_are_plain_data(make: Make) -> bool:
     for one in markers:
         rewriting = make(says(rewritten(value=one)))
         tried(None, Call("note", {"value": 1}, "1"), Toolset(note), hooks=[rewriting])
-    return got == [one for one in markers for _ in range(3)]
+    passed_on = got == [one for one in markers for _ in range(3)]
+    return passed_on and all(refused(make(says(json.dumps(one)))) for one in markers)
 
 
 def _garbage_is_a_no(make: Make) -> bool:
-    answers = ["garbage", "{", "[]", "null", "true", '"allow"', "{}{}", b"\xff\xfe", b"\x80\x04."]
-    return all(refused(make(says(one))) for one in answers)
+    answers = [
+        "garbage",
+        "{",
+        "[]",
+        "null",
+        "true",
+        '"allow"',
+        "{}{}",
+        '{"allow":true}',
+        '{"deny":1}',
+    ]
+    answers += [
+        '{"decision":"deny"}',
+        '{"hookSpecificOutput":[]}',
+        rewritten(command="ls")[:-1] + ',"x":1}',
+    ]
+    answers += [rewritten(command="ls").replace('{"command": "ls"}', "[]")]
+    answers += ['{"hookSpecificOutput":{"permissionDecision":"denied"}}']
+    return all(refused(make(says(one))) for one in [*answers, b"\xff\xfe", b"\x80\x04."])
 
 
 def _silence_is_a_no(make: Make) -> bool:
@@ -408,7 +426,7 @@ def naive(argv: Sequence[str]) -> Hook:
     return Hook(before=before)
 
 
-WITH_A_PROGRAM = [f"hooks-00{number}" for number in (1, 3, 5, 6, 9)]
+WITH_A_PROGRAM = [f"hooks-00{number}" for number in (1, 2, 3, 5, 6, 9)]
 
 
 def control_caught(vectors: list[dict[str, Any]]) -> int:

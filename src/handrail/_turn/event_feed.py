@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeAlias, cast
 
 import anyio
@@ -78,9 +77,7 @@ class EventFeed:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
     def __aiter__(self) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextvars import Context
 from operator import attrgetter
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, Self, cast
 
 from handrail._collection.toolset import Toolset
@@ -279,9 +279,7 @@ class Turn(Generic[D]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         if error is not None:
             self.cancel()
         try:

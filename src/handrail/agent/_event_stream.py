@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextvars import copy_context
 from functools import cached_property
-from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, cast
 from urllib.parse import unquote
 
@@ -96,12 +95,7 @@ class EventStream(Generic[T]):
         self._task = spawn(copy_context(), self._work, lost=self._note_end)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._scope.cancel()
         with anyio.CancelScope(shield=True):
             await self._wait_for_end()

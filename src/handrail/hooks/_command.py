@@ -64,6 +64,8 @@ def command(
             raise HandrailError(f"The hook ended with {answer.complaint}")
         if answer.code == 0 and answer.text:
             raise HandrailError("The hook did not print a JSON object.")
+        if not answer.is_known:
+            raise HandrailError("The hook printed an unknown field or decision.")
         return answer
 
     def programs(event: str, call: CheckedCall) -> list[AskProgram]:

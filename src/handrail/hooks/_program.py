@@ -33,6 +33,9 @@ _REFUSES = 2
 """The exit code for refusing a call."""
 _NOT_STARTED = (126, 127)
 """Shell exit codes: the program was not found, or cannot be run."""
+_FIELDS = frozenset(
+    "continue stopReason suppressOutput systemMessage decision reason hookSpecificOutput".split()
+)
 _NO_REASON = "A hook refused it without a reason."
 _NOT_RUN = (FailureKind.DENIED, FailureKind.PENDING)
 
@@ -52,6 +55,17 @@ class HookAnswer(NamedTuple):
         """The part for the event."""
         part = self.data.get("hookSpecificOutput")
         return part if is_object(part) else {}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its fields and decisions are the format's, so that no typo allows a call."""
+        return (
+            self.data.keys() <= _FIELDS
+            and is_object(self.data.get("hookSpecificOutput", {}))
+            and self.data.get("decision") in (None, "approve", "block")
+            and self._decision in (None, "allow", "ask", "deny")
+            and is_object(self.specific.get("updatedInput", {}))
+        )
 
     @property
     def objection(self) -> str:

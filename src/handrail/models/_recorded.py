@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
-from handrail import HandrailError, Text
-from handrail._support import stream_items
+from handrail import HandrailError, Image, Result, Text, messages
+from handrail._support import is_list, is_object, stream_items
 from handrail.messages import (
     Delta,
+    Message,
     Model,
     ModelError,
+    Prompt,
     Reasoning,
     Reply,
     Request,
+    RequiredTool,
     StreamItem,
+    ToolResults,
     model_names,
 )
-from handrail.models._plain import digest, first_difference, from_plain, plain_request, to_plain
 from handrail.models._resilience import ModelOfModels
 
 _VERSION = 1
 _Plain: TypeAlias = dict[str, Any]
 """A value as JSON."""
+_TYPE = "$type"
+_BYTES = "$base64"
+_DIGEST_CHARS = 16
+_SHOWN_CHARS = 60
+_SHOWN_BEFORE = 20
+_TYPES = {
+    name: value
+    for name, value in {**vars(messages), "Image": Image}.items()
+    if isinstance(value, type) and is_dataclass(value)
+}
+"""The value types in replies, by name."""
 
 
 def recorded(path: str | os.PathLike[str], model: Model | None = None) -> Model:
@@ -47,7 +64,7 @@ def recorded(path: str | os.PathLike[str], model: Model | None = None) -> Model:
         )
 
     async def replies(request: Request) -> AsyncIterator[StreamItem]:
-        plain = plain_request(request)
+        plain = _plain_request(request)
         reply = tape.find(plain)
         if reply is not None:
             items = _replay(reply)
@@ -110,12 +127,12 @@ class _Tape:
     def find(self, request: _Plain) -> Reply | None:
         """Return the reply to a request, or None."""
         entry = self._replies.get(_key(self._shorten(request)))
-        return None if entry is None else from_plain(entry["reply"])
+        return None if entry is None else _from_plain(entry["reply"])
 
     def add(self, request: _Plain, reply: Reply) -> None:
         """Add a reply, and save the file."""
         short = self._shorten(request, save=True)
-        self._replies[_key(short)] = {"request": short, "reply": to_plain(reply)}
+        self._replies[_key(short)] = {"request": short, "reply": _to_plain(reply)}
         saved = {
             "handrail_replies": _VERSION,
             "values": self._values,
@@ -132,18 +149,18 @@ class _Tape:
             return "the file has no replies"
         short = self._shorten(request)
         closest = max(self._replies.values(), key=lambda entry: _likeness(entry["request"], short))
-        return first_difference(self._expand(closest["request"]), request)
+        return _first_difference(self._expand(closest["request"]), request)
 
     def _shorten(self, request: _Plain, *, save: bool = False) -> _Plain:
         """Replace large values by their digests."""
         if save:
             large = (request["system"], request["tools"], *request["messages"])
-            self._values |= {digest(value): value for value in large}
+            self._values |= {_digest(value): value for value in large}
         return {
             **request,
-            "system": digest(request["system"]),
-            "tools": digest(request["tools"]),
-            "messages": [digest(message) for message in request["messages"]],
+            "system": _digest(request["system"]),
+            "tools": _digest(request["tools"]),
+            "messages": [_digest(message) for message in request["messages"]],
         }
 
     def _expand(self, short: _Plain) -> _Plain:
@@ -168,3 +185,97 @@ def _likeness(recorded_request: _Plain, request: _Plain) -> tuple[int, int]:
     least = min(len(recorded_request["messages"]), len(request["messages"]))
     fields = sum(recorded_request[name] == request[name] for name in request)
     return (least if shared is None else shared, fields)
+
+
+def _plain_request(request: Request) -> dict[str, Any]:
+    """Return everything a model receives with a request."""
+    choice = request.tool_choice
+    return {
+        "system": request.system,
+        "tools": [
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "input": _to_plain(spec.input_schema),
+            }
+            for spec in request.tools.specs
+        ],
+        "messages": [_plain_message(message) for message in request.messages],
+        "max_tokens": request.max_tokens,
+        "tool_choice": list(choice) if isinstance(choice, RequiredTool) else choice,
+    }
+
+
+def _plain_message(message: Message) -> dict[str, Any]:
+    if isinstance(message, ToolResults):
+        return {"results": [_plain_result(result) for result in message.results]}
+    return {"prompt" if isinstance(message, Prompt) else "reply": _to_plain(message.parts)}
+
+
+def _plain_result(result: Result) -> dict[str, Any]:
+    failed = {"failed": True} if result.failure else {}
+    parts = {"parts": _to_plain(result.parts)} if result.parts else {}
+    return {"call_id": result.call_id, "text": result.text, **parts, **failed}
+
+
+def _to_plain(value: Any) -> Any:
+    """Return a value as JSON. Fields with their default value are omitted."""
+    if is_dataclass(value) and not isinstance(value, type):
+        kept = {
+            field.name: _to_plain(given)
+            for field in fields(value)
+            if (given := getattr(value, field.name)) != field.default
+        }
+        return {_TYPE: type(value).__name__, **kept}
+    if isinstance(value, bytes):
+        return {_BYTES: base64.b64encode(value).decode()}
+    if isinstance(value, Mapping):
+        return {key: _to_plain(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_to_plain(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def _from_plain(plain: Any) -> Any:
+    """Return the value converted by ``_to_plain``. Arrays become tuples."""
+    if is_list(plain):
+        return tuple(map(_from_plain, plain))
+    if not is_object(plain):
+        return plain
+    if _BYTES in plain:
+        return base64.b64decode(plain[_BYTES])
+    given = {key: _from_plain(item) for key, item in plain.items()}
+    return _TYPES[given.pop(_TYPE)](**given) if _TYPE in given else given
+
+
+def _digest(plain: Any) -> str:
+    """Return a value's short hash."""
+    text = json.dumps(plain, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+def _first_difference(old: Any, new: Any, path: str = "") -> str:
+    """Return where two values first differ, and what they have there."""
+    if is_object(old) and is_object(new):
+        key = next(key for key in [*old, *new] if old.get(key) != new.get(key))
+        below = f"{path}.{key}" if path else key
+        return _first_difference(old.get(key), new.get(key), below)
+    if is_list(old) and is_list(new):
+        for at, (one, other) in enumerate(zip(old, new, strict=False)):
+            if one != other:
+                return _first_difference(one, other, f"{path}[{at}]")
+        return f"{path} has {len(new)} items, and {len(old)} were recorded"
+    shown_old, shown_new = _show(old, new), _show(new, old)
+    return f"{path} is {shown_new}, and {shown_old} was recorded"
+
+
+def _show(value: Any, other: Any) -> str:
+    """Return a value on one line. A long text begins shortly before the first difference."""
+    if not isinstance(value, str) or not isinstance(other, str):
+        return json.dumps(value, ensure_ascii=False)[:_SHOWN_CHARS]
+    pairs = enumerate(zip(value, other, strict=False))
+    differs = next((at for at, (one, two) in pairs if one != two), min(len(value), len(other)))
+    start = max(differs - _SHOWN_BEFORE, 0)
+    shown = value[start : start + _SHOWN_CHARS]
+    dots = ("…" if start else "", "…" if start + _SHOWN_CHARS < len(value) else "")
+    return json.dumps(f"{dots[0]}{shown}{dots[1]}", ensure_ascii=False)

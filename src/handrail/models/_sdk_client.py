@@ -14,7 +14,6 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from handrail import Call
@@ -193,12 +192,7 @@ class ProviderModel:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 

@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -90,9 +89,7 @@ class ShardedRuns:
                 group.start_soon(self._try, name)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._users -= 1
         if self._users:
             return

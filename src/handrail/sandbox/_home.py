@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from handrail.sandbox._git_names import has_entries
-from handrail.sandbox._protected import is_beneath
+from handrail.sandbox._protected import is_beneath, is_beneath_any
 from handrail.sandbox._values import SandboxUnavailable
 
 _SHOWN: Final = (
@@ -112,7 +112,7 @@ def find_homes() -> tuple[str, ...]:
     return tuple(
         home
         for home in real
-        if home != "/" and not _is_in(home, _SYSTEM) and os.path.isdir(home)  # noqa: PTH112  see below
+        if home != "/" and not is_beneath_any(home, _SYSTEM) and os.path.isdir(home)  # noqa: PTH112  see below
     )
 
 
@@ -204,22 +204,22 @@ class HomeFolder:
     def _find_shown(self) -> Iterator[tuple[str, str]]:
         """Yield the outermost existing wanted paths, each with its real path."""
         own, taken = f"{self._user_home}/.gitconfig", list[str]()
-        if _is_in(own, self.hidden) and not _is_in(own, self._written):
+        if is_beneath_any(own, self.hidden) and not is_beneath_any(own, self._written):
             taken.append(own)
             yield own, self.git_settings
         for path in self._wanted:
             real = os.path.realpath(path)
-            known = _is_in(path, (*taken, *self._written))
+            known = is_beneath_any(path, (*taken, *self._written))
             # a command could replace what it can write by a link to another place; unlike pathlib,
             # this skips a folder the user may not enter
-            if not known and os.path.exists(real) and not _is_in(real, self._written):  # noqa: PTH110
+            if not known and os.path.exists(real) and not is_beneath_any(real, self._written):  # noqa: PTH110
                 taken.append(path)
                 yield path, real
 
 
 def _find_hidden(homes: Sequence[str], opened: Collection[str]) -> tuple[str, ...]:
     """Return the outermost home folders, except those opened as a whole."""
-    closed = [home for home in homes if not _is_in(home, opened)]
+    closed = [home for home in homes if not is_beneath_any(home, opened)]
     return tuple(home for home in closed if not _is_within(home, closed))
 
 
@@ -228,10 +228,6 @@ def _modified(folder: str) -> int:
         return os.stat(folder).st_mtime_ns  # noqa: PTH116  there are many
     except OSError:
         return 0
-
-
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    return any(is_beneath(path, folder) for folder in folders)
 
 
 def _is_within(path: str, homes: Iterable[str]) -> bool:

@@ -19,7 +19,7 @@ from handrail.sandbox._process.pipes import Pipes
 from handrail.sandbox._process.process_tree import ProcessTree, require_markable
 from handrail.sandbox._process.running import PipeReader, Process
 from handrail.sandbox._process.spawn import popen
-from handrail.sandbox._protected import folders_above, is_beneath
+from handrail.sandbox._protected import folders_above, is_beneath, is_beneath_any
 from handrail.sandbox._setup import Setup
 from handrail.sandbox._values import MoreHosts, Report, Restriction, SandboxUnavailable, Streams
 
@@ -172,7 +172,7 @@ class LandlockTier:
         secret, view = self._setup.find_secrets(), self._setup.home.view()
         code = self._setup.find_own_code().kept
         hidden = [*view.hidden, _DEVICE_FOLDER]
-        hidden += [path for path in secret if not any(is_beneath(path, top) for top in hidden)]
+        hidden += [path for path in secret if not is_beneath_any(path, hidden)]
         now = (view, code, *landlock.ruleset_key([*hidden, *secret, *code], self._setup.written))
         if self._ruleset is None or self._ruleset.state != now:
             allowed = [

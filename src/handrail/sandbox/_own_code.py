@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from itertools import islice
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ from handrail._support.own_files import (
     list_code_folders,
     list_opened_databases,
 )
-from handrail.sandbox._protected import find_links, is_beneath
+from handrail.sandbox._protected import find_links, is_beneath, is_beneath_any
 from handrail.sandbox._values import SandboxUnavailable
 
 _MAX_DEPTH: Final = 4
@@ -47,7 +47,7 @@ def find_own_code(root: str, opened: Collection[str]) -> OwnCode:
     # commands must not change what runs outside the sandbox: decision 082
     for path in list_code_folders():
         _require_no_link(path, root, free)
-    found = [path for path in find_code_folders(root) if not _is_in(path, free)]
+    found = [path for path in find_code_folders(root) if not is_beneath_any(path, free)]
     kept = [path for path in found if os.path.lexists(path)]
     missing = [path[len(root) + 1 :] for path in found if path not in kept and _can_appear(path)]
     return OwnCode(tuple(kept), tuple(missing))
@@ -58,7 +58,7 @@ def _require_no_link(path: str, root: str, free: Collection[str]) -> None:
     if real == path or is_beneath(root, real):
         return
     for link in find_links(path):
-        if is_beneath(link, root) and not _is_in(link, [*free, *find_code_folders(root)]):
+        if is_beneath(link, root) and not is_beneath_any(link, [*free, *find_code_folders(root)]):
             name = link[len(root) + 1 :]
             raise SandboxUnavailable(
                 f"{name} in the workspace is a symbolic link, which a command could replace, and "
@@ -73,10 +73,6 @@ def _can_appear(path: str) -> bool:
         return stat.S_ISDIR(os.lstat(os.path.dirname(path)).st_mode)  # noqa: PTH120
     except OSError:
         return False
-
-
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    return any(is_beneath(path, folder) for folder in folders)
 
 
 class _Listing(NamedTuple):

@@ -59,6 +59,11 @@ def is_beneath(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
+def is_beneath_any(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a path is one of these folders or inside one."""
+    return any(is_beneath(path, folder) for folder in folders)
+
+
 def folders_above(path: str) -> list[str]:
     """Return the folders containing an absolute path."""
     return [path[:at] or "/" for at, letter in enumerate(path) if letter == "/"]
@@ -67,7 +72,7 @@ def folders_above(path: str) -> list[str]:
 def list_protected_names(opened: Collection[str]) -> tuple[str, ...]:
     """Return the names protected in every workspace, minus the writable ones."""
     names = (row.name for row in _NAMES)
-    return tuple(name for name in names if not any(is_beneath(name, other) for other in opened))
+    return tuple(name for name in names if not is_beneath_any(name, opened))
 
 
 def find_protected(
@@ -85,11 +90,11 @@ def find_protected(
     """
     if root in besides:
         return ProtectedPaths((root,), (), tuple(secret))
-    kept = [path for path in besides if not any(is_beneath(path, other) for other in secret)]
+    kept = [path for path in besides if not is_beneath_any(path, secret)]
     missing: dict[Reserved, list[str]] = {"folder": list(reserved), "file": [], "removed": []}
     real = {root: True}
     for name, reserving, refuses_link in _protectable_names(root):
-        if opened and any(is_beneath(name, other) for other in opened):
+        if opened and is_beneath_any(name, opened):
             continue
         path = f"{root}/{name}"
         kind = file_type(path)
@@ -127,8 +132,8 @@ def _paths_of_git(root: str, opened: Collection[str], kept: Collection[str]) -> 
     found: list[str] = []
     for name in itertools.chain(*find_git_paths(root)):
         path = os.path.realpath(f"{root}/{name}")
-        free = any(is_beneath(name, other) for other in opened)
-        known = any(is_beneath(path, other) for other in (*kept, *found))
+        free = is_beneath_any(name, opened)
+        known = is_beneath_any(path, (*kept, *found))
         if not free and not known and is_beneath(path, root) and path != root and file_type(path):
             found.append(path)
     return found
@@ -177,8 +182,8 @@ def find_restricted(
     found: dict[Restriction, list[str]] = {"hidden": [], "read-only": []}
     for name, restriction in restricted.items():
         path = os.path.realpath(f"{root}/{name}")
-        inside = any(is_beneath(path, folder) for folder in written)
-        free = not is_beneath(root, path) and not any(is_beneath(path, top) for top in masked)
+        inside = is_beneath_any(path, written)
+        free = not is_beneath(root, path) and not is_beneath_any(path, masked)
         if inside and free and file_type(path):
             found[restriction].append(path)
     hidden = outermost(found["hidden"])
@@ -208,7 +213,7 @@ def find_kept(root: str, named: Collection[str]) -> list[str]:
                 f"The workspace is inside {name}, which read_only protects. Choose another path."
             )
         for link in find_links(name):
-            if is_beneath(link, root) and not any(is_beneath(link, other) for other in real):
+            if is_beneath(link, root) and not is_beneath_any(link, real):
                 raise SandboxUnavailable(
                     f"{name} cannot be protected: {link} is a symbolic link in the workspace, "
                     "which a command could replace."

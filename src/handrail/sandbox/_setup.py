@@ -28,6 +28,7 @@ from handrail.sandbox._protected import (
     find_secrets,
     has_index_hook,
     is_beneath,
+    is_beneath_any,
     list_secret_names,
 )
 from handrail.sandbox._values import TMP, ResourceLimits, Restriction, SandboxUnavailable
@@ -159,7 +160,7 @@ class Setup:
         return [
             path
             for found in self._own_files.find()
-            if not any(is_beneath(found, other) for other in opened)
+            if not is_beneath_any(found, opened)
             for path in ([found] if os.path.isdir(found) else hold_database(found))  # noqa: PTH112
         ]
 
@@ -213,7 +214,7 @@ def is_python_usable(root: str) -> bool:
     ``root`` is the workspace.
     """
     python = os.path.realpath(sys.executable)
-    return not any(is_beneath(python, folder) for folder in (root, TMP, f"/var{TMP}"))
+    return not is_beneath_any(python, (root, TMP, f"/var{TMP}"))
 
 
 def _python_folder() -> str:

@@ -12,7 +12,6 @@ from handrail.agent import RunState
 from handrail.cli._base.exits import Halt
 from handrail.cli._runs.claims import answer_all
 from handrail.cli._runs.saved import (
-    CANCEL_SECONDS,
     WHY_CANCELLED,
     SavedRun,
     check_about,
@@ -134,7 +133,7 @@ class WebRun(SavedRun):
     def cancel(self) -> None:
         """Cancel the run. The process with the chat stops its tools."""
         self.put_standing(CANCELLED, WHY_CANCELLED)
-        self.wait_for_release(CANCEL_SECONDS)
+        self.wait_for_release()
 
     def fork(self, turn: int | None, text: str | None) -> NoReturn:  # noqa: ARG002
         """Refuse: a chat has no other branch."""

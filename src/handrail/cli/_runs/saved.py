@@ -150,12 +150,12 @@ class SavedRun:
                 self.put_standing(CANCELLED, WHY_CANCELLED)
         except Halt:
             self.record.note([{"event": CANCEL, "at": time.time()}])
-            if not self.wait_for_release(CANCEL_SECONDS):
+            if not self.wait_for_release():
                 raise
 
-    def wait_for_release(self, seconds: float) -> bool:
+    def wait_for_release(self) -> bool:
         """Wait until no process holds the run. Returns whether this happened."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + CANCEL_SECONDS
         while self.busy and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
         return not self.busy

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from handrail.sandbox._home import HomeView, find_homes
-from handrail.sandbox._protected import is_beneath
+from handrail.sandbox._protected import is_beneath, is_beneath_any
 
 
 class GitExcludes:
@@ -23,7 +23,7 @@ class GitExcludes:
         self._last: tuple[object, ...] = ()
         homes = find_homes()
         path = f"{homes[0]}/.config/git/ignore" if homes else ""
-        self._path = "" if any(is_beneath(path, folder) for folder in written) else path
+        self._path = "" if is_beneath_any(path, written) else path
 
     def show(self, view: HomeView, missing: Iterable[str]) -> HomeView:
         """Return the view with this file, if the home folder can have it.
@@ -31,7 +31,7 @@ class GitExcludes:
         The user's file is read only if commands can read it, too.
         """
         others = tuple(pair for pair in view.shown if pair[0] != self._path)
-        if not any(is_beneath(self._path, home) for home in view.hidden) or any(
+        if not is_beneath_any(self._path, view.hidden) or any(
             is_beneath(self._path, shown) for shown, _ in others
         ):
             return view

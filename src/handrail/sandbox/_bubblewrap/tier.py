@@ -24,7 +24,7 @@ from handrail.sandbox._bubblewrap.mount_check import (
 from handrail.sandbox._bubblewrap.placeholders import has_list
 from handrail.sandbox._home import HomeView
 from handrail.sandbox._kernel import seccomp
-from handrail.sandbox._protected import ProtectedPaths, is_beneath, list_protected_names
+from handrail.sandbox._protected import ProtectedPaths, is_beneath_any, list_protected_names
 from handrail.sandbox._setup import Setup, is_python_usable
 from handrail.sandbox._values import (
     TMP,
@@ -248,7 +248,7 @@ class BubblewrapTier:
         """Return the home folder mounts: none if /tmp hides it already."""
         view = self._setup.home.view()
         hidden = tuple(home for home in view.hidden if not _is_hidden(home, self._setup.written))
-        shown = tuple(pair for pair in view.shown if _is_in(pair[0], hidden))
+        shown = tuple(pair for pair in view.shown if is_beneath_any(pair[0], hidden))
         return self._excludes.show(HomeView(hidden, shown), protected.missing)
 
     def _arguments(
@@ -304,7 +304,7 @@ class BubblewrapTier:
             path
             for path in protected.secret
             if not _is_hidden(path, written)
-            and (_is_in(path, shown) or not _is_in(path, home.hidden))
+            and (is_beneath_any(path, shown) or not is_beneath_any(path, home.hidden))
         ]
 
     def _common_options(
@@ -372,18 +372,14 @@ def _folders_between(paths: Iterable[str], written: Sequence[str]) -> list[str]:
             str(folder)
             for path in paths
             for folder in Path(path).parents
-            if str(folder) not in written and _is_in(str(folder), written)
+            if str(folder) not in written and is_beneath_any(str(folder), written)
         }
     )
 
 
 def _is_hidden(path: str, written: Sequence[str]) -> bool:
     """Return whether the private temporary folders hide a path already."""
-    return _is_in(path, _TEMPORARY) and not _is_in(path, written)
-
-
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    return any(is_beneath(path, folder) for folder in folders)
+    return is_beneath_any(path, _TEMPORARY) and not is_beneath_any(path, written)
 
 
 def _setenv_options(variables: Mapping[str, str]) -> list[str]:

@@ -7,7 +7,6 @@ import os
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 _HIGH: Final = 10
@@ -34,12 +33,7 @@ class Pipes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         for fd in self._theirs + (self._ours if kind else []):
             os.close(fd)
 

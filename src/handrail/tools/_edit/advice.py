@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import unescape
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from handrail._support.visible import spell_out
 from handrail.tools._descriptions import join_words
-from handrail.tools._edit.difference import Difference, format_difference
 from handrail.tools._edit.lines import Lines
+from handrail.tools._edit.lookalikes import SPACES, unify_lookalikes
 from handrail.tools._edit.nearest import LinePair, NearestPlace, find_nearest
 from handrail.tools._edit.places import MAX_PLACES, EditSpan, How, TextEdit, find_places, is_telling
 
@@ -30,6 +32,14 @@ _MAX_LISTED_LINES = 20
 _BACKSLASHED = re.compile(r"\\([nt\"'\\])")
 _MIN_SURE_SCORE = 0.75
 """The similarity from which the closest text is shown even if new_string is in the file."""
+_MAX_ROWS = 24
+"""Rows shown."""
+_MAX_ROW_CHARS = 140
+"""Characters in a row."""
+_CHARS_BEFORE = 40
+"""Characters before the first difference in an overlong row."""
+_MARKS = ("·", "→", "<U+")
+_VISIBLE = str.maketrans({" ": "·", "\t": "→", "\r": "␍"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +129,7 @@ def explain_unclear(lines: Lines, span: EditSpan, edit: TextEdit) -> NoMatch:
         )
         return NoMatch("unclear", message, lines=(first, last))
     theirs = Lines(lines.text[span.start : span.end], lines.mark).contents
-    difference = format_difference(
+    difference = _format_difference(
         lines.normal(edit.old).split("\n"),
         [LinePair(at, span.line + at, line) for at, line in enumerate(theirs[: span.count])],
     )
@@ -153,7 +163,7 @@ def explain_absent(lines: Lines, edit: TextEdit) -> NoMatch:
     if close is None:
         message = "old_string is not in the file, and nothing is similar. Read the file again."
         return NoMatch("absent", message)
-    difference = format_difference(lines.normal(edit.old).strip("\n").split("\n"), close.rows)
+    difference = _format_difference(lines.normal(edit.old).strip("\n").split("\n"), close.rows)
     marks = ", without the marks" * difference.has_marks
     where = _format_range(close.first + 1, close.last + 1)
     message = (
@@ -235,7 +245,7 @@ def _join_words(how: frozenset[How]) -> str:
     return join_words(sorted(how))
 
 
-def _format_rows(difference: Difference) -> str:
+def _format_rows(difference: _Difference) -> str:
     legend = " (· is a space, → a tab)" * difference.has_marks
     return f"Line by line{legend}:\n{difference.rows}"
 
@@ -260,3 +270,80 @@ def _format_line_list(lines: Sequence[int]) -> str:
         if len(lines) > _MAX_LISTED_LINES
         else f"lines {some}"
     )
+
+
+class _Difference(NamedTuple):
+    """Two texts, line by line."""
+
+    rows: str
+    has_marks: bool
+    """Whether characters are marked in them."""
+
+
+def _format_difference(old: Sequence[str], rows: Sequence[LinePair]) -> _Difference:
+    """Format two texts line by line: as the old text has it, and as the file has it."""
+    shown_rows = [line for row in rows for line in _format_pair(old, row)]
+    some = shown_rows[:_MAX_ROWS]
+    if len(shown_rows) > _MAX_ROWS:
+        some.append(f"... {len(shown_rows) - _MAX_ROWS} more rows")
+    text = "\n".join(some)
+    return _Difference(text, any(mark in text for mark in _MARKS))
+
+
+def _format_pair(old: Sequence[str], row: LinePair) -> Iterator[str]:
+    number = str(row.line + 1)
+    if row.line < 0:
+        yield _format_row("yours", "", spell_out(old[row.mine]), 0)
+    elif row.mine < 0:
+        yield _format_row("file", number, spell_out(row.theirs), 0)
+    elif old[row.mine] == row.theirs:
+        yield _format_row("both", number, spell_out(row.theirs), 0)
+    else:
+        yield from _format_change(old[row.mine], row.theirs, number)
+
+
+def _format_change(mine: str, theirs: str, number: str) -> Iterator[str]:
+    spaces = _differ_in_spaces(mine, theirs)
+    ours, other = (_mark_characters(line, spaces=spaces) for line in (mine, theirs))
+    differs = zip(ours, other, strict=False)
+    at = next((at for at, (a, b) in enumerate(differs) if a != b), min(len(ours), len(other)))
+    yield _format_row("yours", "", ours, at)
+    yield _format_row("file", number, other, at)
+
+
+def _differ_in_spaces(mine: str, theirs: str) -> bool:
+    """Return whether whitespace differs at two lines' ends, or nothing else differs."""
+    ends = [
+        (line[: len(line) - len(line.lstrip(SPACES))], line[len(line.rstrip(SPACES)) :])
+        for line in (mine, theirs)
+    ]
+    return ends[0] != ends[1] or "".join(unify_lookalikes(mine).split()) == "".join(
+        unify_lookalikes(theirs).split()
+    )
+
+
+def _mark_characters(line: str, *, spaces: bool) -> str:
+    seen = spell_out(line.translate(_VISIBLE) if spaces else line)
+    return (
+        "".join(_with_code(character) for character in seen[: _MAX_ROW_CHARS * 4])
+        + seen[_MAX_ROW_CHARS * 4 :]
+    )
+
+
+def _with_code(character: str) -> str:
+    """Return a character, with its code point if it looks like another one."""
+    if (
+        character.isascii()
+        or character in "·→␍"
+        or (unify_lookalikes(character) == character and not unicodedata.combining(character))
+    ):
+        return character
+    return f"{character}<U+{ord(character):04X}>"
+
+
+def _format_row(who: str, number: str, text: str, at: int) -> str:
+    start = at - _CHARS_BEFORE if at > _MAX_ROW_CHARS - _CHARS_BEFORE else 0
+    cut = text[start : start + _MAX_ROW_CHARS]
+    cut = f"...{cut}" if start else cut
+    cut = f"{cut}..." if len(text) > start + _MAX_ROW_CHARS else cut
+    return f"{who:>5} {number:>6} |{cut}"
