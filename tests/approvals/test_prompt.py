@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +17,7 @@ from approvals.display_vectors import is_raw
 from approvals.questions import asked
 from handrail import DESTROY, READ, Access, Call, reads_file, writes_file
 from handrail.approvals import RenderedLine, render_request
+from handrail.approvals._prompt import change_lines
 from handrail.permissions import FileChange
 
 HEAD = [
@@ -330,6 +332,34 @@ def test_what_is_too_long_is_not_shown_at_all() -> None:
 
     assert (made.lines, made.details) == ((title,), (title,))
     assert (made.view.size, made.view.too_long, made.view.hidden) == (size, True, 0)
+
+
+@pytest.mark.parametrize("padding", ['"' * 6_000, [""] * 4_000, {"\\" * 6_000: 1}])
+def test_nothing_in_a_list_is_left_out(padding: object) -> None:
+    """JSON is longer than the texts in it, so all of it counts."""
+    made = render_request(asked({"hosts": [padding, "evil.example"]}))
+
+    assert [line.text for line in made.lines] == ["This call is too long to show."]
+
+
+def test_a_long_name_of_an_argument_is_shown_in_full() -> None:
+    made = render_request(asked({'"' * 6_000 + "evil": 1}), width=20_000)
+
+    assert made.lines[-1].text == '"' + '\\"' * 6_000 + 'evil" = 1'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "size"),
+    [
+        (("a b " * 100 + "\nk\n") * 30, ("a c " * 100 + "\nk\n") * 30, 90),
+        ("x\n" * 20_000, "".join(f"x\nu{number}\n" for number in range(99)), 20_101),
+    ],
+)
+def test_a_change_is_compared_in_little_time(before: str, after: str, size: int) -> None:
+    began = time.process_time()
+    rows = list(change_lines(FileChange("a", before, after), heading="", context=3))
+
+    assert (len(rows), time.process_time() - began < 5) == (size, True)
 
 
 ANYTHING = st.text(st.characters(exclude_categories=()), max_size=40)

@@ -474,7 +474,7 @@ question: Write it?
 asked by: ask write (handrail.toml:3)
 path: a
 fingerprint: …
-the answer is valid for this call only, once, within 60 seconds of this \n┊ request
+the answer is valid for this call only, once, within 1 minute of this request
 """)
 
 

@@ -274,7 +274,10 @@ async def test_what_is_no_json_object_refuses_the_call(answer: str | bytes) -> N
         '{"decision": "block", "resaon": "no"}',
         '{"hookSpecificOutput": "deny"}',
         '{"hookSpecificOutput": {"permissionDecision": "denied"}}',
+        '{"hookSpecificOutput": {"permissionDecsion": "deny"}}',
+        '{"hookSpecificOutput": {"decision": {"behavior": "deny"}}}',
         '{"hookSpecificOutput": {"updatedInput": "a"}}',
+        '{"continue": "false"}',
     ],
 )
 async def test_an_answer_with_a_typo_refuses_the_call(answer: str) -> None:
@@ -298,7 +301,8 @@ async def test_a_program_that_fails_refuses_the_call(text: str, code: int) -> No
 async def test_a_program_that_says_too_much_refuses_the_call() -> None:
     talks = script("print(' ' * (1 << 20) + '{}')")
 
-    assert await given(command(talks)) == broke("The hook did not print a JSON object.")
+    line = shlex.join(talks)
+    assert await given(command(talks)) == broke(f"`{line}` printed more than 1,048,576 bytes")
     assert ran == []
 
 

@@ -5,13 +5,11 @@ A mask that hides a secret could also hide where it goes, and the person must se
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from typing import Any
 
 from handrail._support import format_duration
@@ -20,13 +18,21 @@ from handrail.approvals._display import (
     Printable,
     RenderedLine,
     Span,
+    count_bytes,
     inline,
     make_printable,
     render_line,
     wrap_line,
 )
 from handrail.approvals._patterns import expand_patterns
-from handrail.approvals._view import MAX_PAIRS, RequestView, diff_rows, view_request
+from handrail.approvals._view import (
+    Comparison,
+    RequestView,
+    diff_rows,
+    view_request,
+    write_json,
+    write_value,
+)
 from handrail.permissions import FileChange, Pending
 
 MARGIN = "│ "
@@ -41,6 +47,8 @@ _MAX_INDENT = 40
 _MIN_ALIKE = 0.5
 """How much two rows must share before differing words are marked."""
 _WORDS = re.compile(r"\w+|\s+|.")
+_MAX_STEPS = 500_000
+"""Comparisons of words in one file: more take too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +132,15 @@ def wrap_rows(lines: Iterable[RenderedLine], width: int) -> list[RenderedLine]:
 
 def argument_lines(name: Any, value: Any) -> Iterator[RenderedLine]:
     """Yield a string after a colon, or any other value as JSON after an equals sign."""
-    is_text = isinstance(value, str) and value != ""  # which JSON shows better
-    label = inline(str(name) if _PLAIN_NAME.fullmatch(str(name)) else _json(name))
-    shown, sign = make_printable(value if is_text else _json(value)), ":" if is_text else " ="
+    label = str(name) if _PLAIN_NAME.fullmatch(str(name)) else write_json(name)
+    label, text = inline(label, most=count_bytes(label)), write_value(value)
+    shown, sign = make_printable(text, most=count_bytes(text)), ":" if text is value else " ="
     if shown.lines == 1 and shown.length <= _MAX_SHORT_CHARS:
         yield RenderedLine(f"{label}{sign} {shown.text}", condensed=shown.condensed)
         return
     lines = f", {shown.lines} lines" if shown.lines > 1 else ""
     yield RenderedLine(f"{label} ({shown.length} characters{lines}){sign}")
     yield from _margin_lines(shown)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=repr)
 
 
 def block(text: str) -> Iterator[RenderedLine]:
@@ -189,21 +193,24 @@ def _indentation(text: str) -> str:
 
 def _mark_words(lines: Sequence[RenderedLine], at: int) -> Iterator[RenderedLine]:
     """Mark differing words, where one line replaces one other."""
-    marked = list(lines)
+    marked, steps = list(lines), _MAX_STEPS
     looks = ["plain", *(line.look for line in lines), "plain"]
     for index in range(len(lines) - 1):
         if looks[index : index + 4] == [looks[index], "removed", "added", looks[index + 3]] and (
             looks[index] != "removed" and looks[index + 3] != "added"
         ):
-            marked[index : index + 2] = _mark_pair(lines[index], lines[index + 1], at)
+            marked[index : index + 2], steps = _mark_pair(*lines[index : index + 2], at, steps)
     return iter(marked)
 
 
-def _mark_pair(old: RenderedLine, new: RenderedLine, at: int) -> list[RenderedLine]:
+def _mark_pair(
+    old: RenderedLine, new: RenderedLine, at: int, steps: int
+) -> tuple[list[RenderedLine], int]:
+    """Return both lines, with differing words marked, and the steps left for others."""
     before, after = (_WORDS.findall(line.text[at:]) for line in (old, new))
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if len(before) * len(after) > MAX_PAIRS or matcher.ratio() < _MIN_ALIKE:
-        return [old, new]
+    matcher = Comparison(before, after, steps)
+    if matcher.ratio() < _MIN_ALIKE:
+        return [old, new], matcher.steps
     spans: tuple[list[Span], list[Span]] = [], []
     for kind, *places in matcher.get_opcodes():
         if kind != "equal":
@@ -212,7 +219,8 @@ def _mark_pair(old: RenderedLine, new: RenderedLine, at: int) -> list[RenderedLi
             ):
                 start = at + len("".join(words[:first]))
                 own.append((start, start + len("".join(words[first:last])), "changed"))
-    return [replace(line, spans=tuple(own)) for line, own in zip((old, new), spans, strict=True)]
+    marked = [replace(line, spans=tuple(own)) for line, own in zip((old, new), spans, strict=True)]
+    return marked, matcher.steps
 
 
 def note_lines(view: RequestView) -> Iterator[RenderedLine]:

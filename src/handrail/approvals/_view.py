@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
+from itertools import accumulate
 from typing import Any
 
 from handrail import READ
@@ -15,8 +17,8 @@ from handrail.approvals._form import read_form
 from handrail.permissions import FileChange, Grade, Pending, Undoable
 from handrail.sources import describe_sources, split_question
 
-MAX_PAIRS = 250_000
-"""Pairs of lines, or of words, to compare exactly: more take too long."""
+_MAX_STEPS = 30
+"""Comparisons of lines, or of words, for each character: more take too long."""
 
 TAGS: dict[Grade, str] = {
     Grade.UNKNOWN: "",
@@ -128,9 +130,10 @@ class RequestView:
 def view_request(pending: Pending) -> RequestView:
     """Return an approval request as every place shows it."""
     args = _read_args(pending)
-    texts = tuple(_outside_texts(pending, args))
-    size = sum(map(count_bytes, texts))
-    shown = [make_printable(text) for text in texts] if size <= MAX_PROMPT_BYTES else []
+    about, inside = tuple(_texts_about(pending)), tuple(_texts(args))
+    size = sum(map(count_bytes, (*about, *map(str, args), *map(write_value, args.values()))))
+    texts = (*about, *inside) if size <= MAX_PROMPT_BYTES else ()
+    shown = [make_printable(text) for text in texts]
     return RequestView(
         pending=pending,
         args=args,
@@ -138,6 +141,51 @@ def view_request(pending: Pending) -> RequestView:
         hidden=sum(text.hidden for text in shown),
         mixed=tuple(dict.fromkeys(word for text in shown for word in text.mixed)),
     )
+
+
+def is_clear(pending: Pending, most: int) -> bool:
+    """Return whether a request of at most this many bytes has no sign of deceit."""
+    texts = (*_texts_about(pending), *_texts(_read_args(pending)))
+    short = sum(map(count_bytes, texts)) <= most
+    return short and all(make_printable(text, most=most).is_plain for text in texts)
+
+
+def write_value(value: Any) -> str:
+    """Return an argument as text: a string unchanged, unless it is empty, and others as JSON."""
+    return value if isinstance(value, str) and value else write_json(value)
+
+
+def write_json(value: Any) -> str:
+    """Return a value as JSON for a person."""
+    return json.dumps(value, ensure_ascii=False, default=repr)
+
+
+class Comparison(SequenceMatcher[str]):
+    """Compares lines, or words, in a number of steps. What is then not compared yet, differs."""
+
+    def __init__(self, before: Sequence[str], after: Sequence[str], steps: int) -> None:
+        super().__init__(None, before, after, autojunk=False)
+        self.steps = steps
+        counts = Counter(after)
+        self._work = [0, *accumulate(1 + counts[one] for one in before)]
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> Match:
+        """Return the longest part that both have, or a part at an end if that takes too long."""
+        end, last = len(self.a) if ahi is None else ahi, len(self.b) if bhi is None else bhi
+        work = self._work[end] - self._work[alo]
+        if work <= self.steps:
+            self.steps -= work
+            return super().find_longest_match(alo, end, blo, last)
+        most, same = min(end - alo, last - blo), 0
+        while same < most and self.a[alo + same] == self.b[blo + same]:
+            same += 1
+        if same:
+            return Match(alo, blo, same)
+        while same < most and self.a[end - 1 - same] == self.b[last - 1 - same]:
+            same += 1
+        return Match(end - same, last - same, same)
 
 
 def name_grade(grade: Grade, *, is_command: bool = False) -> str:
@@ -156,8 +204,7 @@ def diff_rows(change: FileChange, context: int = 3) -> Iterator[tuple[str, int, 
     texts = (change.before or "", change.after or "")
     shared = "\n" * all(text.endswith("\n") for text in texts if text)  # else it differs
     before, after = (text.removesuffix(shared).split("\n") if text else [] for text in texts)
-    is_long = len(before) * len(after) > MAX_PAIRS
-    matcher = SequenceMatcher(None, before, after, autojunk=is_long)
+    matcher = Comparison(before, after, _MAX_STEPS * sum(map(len, texts)))
     for number, group in enumerate(matcher.get_grouped_opcodes(context)):
         if number and context:
             yield "@", 0, ""
@@ -179,13 +226,12 @@ def _read_args(pending: Pending) -> Mapping[str, Any]:
     return args if is_object(args) else {"arguments": args}
 
 
-def _outside_texts(pending: Pending, args: Mapping[str, Any]) -> Iterator[str]:
-    """Yield every untrusted text shown."""
+def _texts_about(pending: Pending) -> Iterator[str]:
+    """Yield every untrusted text shown beside the arguments."""
     yield from (pending.call.name, pending.call.id, pending.question)
     yield from (access.resource for access in pending.accesses)
     if pending.origin is not None:
         yield str(pending.origin)
-    yield from _texts(args)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -199,4 +245,4 @@ def _texts(value: Any) -> Iterator[str]:
         for item in value:
             yield from _texts(item)
     else:
-        yield json.dumps(value, ensure_ascii=False, default=repr)
+        yield write_json(value)

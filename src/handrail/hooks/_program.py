@@ -36,6 +36,10 @@ _NOT_STARTED = (126, 127)
 _FIELDS = frozenset(
     "continue stopReason suppressOutput systemMessage decision reason hookSpecificOutput".split()
 )
+_SPECIFIC = frozenset(
+    "hookEventName permissionDecision permissionDecisionReason updatedInput additionalContext".split()
+)
+"""Fields about a call."""
 _NO_REASON = "A hook refused it without a reason."
 _NOT_RUN = (FailureKind.DENIED, FailureKind.PENDING)
 
@@ -62,6 +66,8 @@ class HookAnswer(NamedTuple):
         return (
             self.data.keys() <= _FIELDS
             and is_object(self.data.get("hookSpecificOutput", {}))
+            and self.specific.keys() <= _SPECIFIC
+            and isinstance(self.data.get("continue", True), bool)
             and self.data.get("decision") in (None, "approve", "block")
             and self._decision in (None, "allow", "ask", "deny")
             and is_object(self.specific.get("updatedInput", {}))
@@ -219,9 +225,10 @@ async def ask_program(
             raise HandrailError(f"`{line}` did not end within {seconds:g} s") from None
     if code in _NOT_STARTED:
         raise HandrailError(f"`{line}` could not start: {errors.decode(errors='replace').strip()}")
+    if code == 0 and len(output) >= MAX_OUTPUT_BYTES and output.lstrip()[:1] in (b"", b"{"):
+        raise HandrailError(f"`{line}` printed more than {MAX_OUTPUT_BYTES:,} bytes")  # perhaps a no
     out = output.decode(errors="replace")
-    is_whole = len(output) < MAX_OUTPUT_BYTES
-    data = _read(out) if code == 0 and is_whole else None
+    data = _read(out) if code == 0 else None
     text = out if data is None else ""
     return HookAnswer(code, text, errors.decode(errors="replace"), data or {})
 

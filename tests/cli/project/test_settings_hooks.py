@@ -192,6 +192,14 @@ def test_much_output_does_no_harm(ready: Handrail) -> None:
     assert (ran.err, ran.out) == ("", FOUND)
 
 
+def test_an_answer_of_which_only_a_part_was_read_refuses(ready: Handrail) -> None:
+    start = json.dumps(specific(permissionDecision="deny", permissionDecisionReason=""))[:-3]
+
+    ran = call(ready, "PreToolUse", program(f"print({start!r} + 'x' * (1 << 20) + '\"}}}}')"))
+
+    assert (ran.exit, ran.out) == (3, "")
+
+
 # ---------------------------------------------------------------- after a call, start and end
 
 

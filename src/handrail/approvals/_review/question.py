@@ -8,7 +8,7 @@ from inspect import isawaitable
 from typing import Any, Literal
 
 from handrail import READ, Args, Text, Toolset, tool
-from handrail.approvals._view import view_request
+from handrail.approvals._view import is_clear
 from handrail.messages import Model, Prompt, Reply, Request, RequiredTool, TruncatedCall
 from handrail.permissions import Approvers, Grade, Pending, Review
 
@@ -47,8 +47,7 @@ def is_reviewable(pending: Pending) -> bool:
         return False
     if pending.grade >= Grade.LOSES or not all(one.is_known for one in pending.sources):
         return False
-    view = view_request(pending)
-    return not view.hidden and not view.mixed
+    return is_clear(pending, 4 * MAX_CHARS)  # bytes for each character, at most
 
 
 def describe_call(pending: Pending) -> str:
