@@ -90,7 +90,7 @@ These work everywhere else:
 - In LangGraph and LangChain, "malformed JSON" and "a key twice" need a message that keeps the arguments' text: see
   [LangChain](../frameworks/langchain.md#stops-and-cut-off-calls).
 - At `Agent.run`, each row was also tried with the [model clients](../models/index.md) of Anthropic, OpenAI (both APIs) and Google. Gemini
-  sends arguments as an object: its JSON is never malformed. With OpenAI's Responses, JSON that ends too early counts as cut off.
+  sends arguments as an object: its JSON is never malformed. With OpenAI's Responses, JSON that ends too early is treated as cut off.
 
 This is "the same note after an approval" at `Executor.run`:
 
