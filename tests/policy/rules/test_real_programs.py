@@ -155,7 +155,7 @@ def test_every_program_of_the_rules_is_listed() -> None:
     named = {
         command.words[0] for rule in RULES if rule.decide == "allow" for command in rule.commands
     }
-    assert named == programs("", "?", "-")
+    assert named == programs("", "?", "-"), f"list each program in {DATA}"
 
 
 def test_every_rule_that_takes_combined_flags_is_about_programs_that_are_tested() -> None:
