@@ -24,7 +24,13 @@ def rows() -> list[Row]:
     cost = counts_of([sys.executable, str(HERE / "counted_agent.py")])
     bare = cost["gather 1"]
     made = [
-        _row(what, cost[kind] - cost["model"], bare, most) for kind, (what, most) in HELD.items()
+        _row(
+            what,
+            cost[kind] - cost["streaming model" if kind == "streamed 1" else "model"],
+            bare,
+            most,
+        )
+        for kind, (what, most) in HELD.items()
     ]
     for few, many in ((1, 10), (10, 100)):
         more = (cost[f"run {many}"] - cost[f"run {few}"]) / (many - few)
