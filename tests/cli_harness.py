@@ -27,7 +27,7 @@ import forked
 import handrail.cli.commands
 
 SCHEMAS = Path(__file__).parents[1] / "docs" / "cli" / "schemas"
-KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV")
+KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "SSL_CERT_FILE", "VIRTUAL_ENV")
 """What of the environment a command sees; nobody's keys, and no settings."""
 
 

@@ -33,6 +33,7 @@ from handrail import hooks as ready_hooks
 from handrail.agent import Agent, StopReason
 from handrail.approvals import terminal
 from handrail.cli._base.settings import KNOWN
+from handrail.cli._chat.commands import COMMANDS as SLASH_COMMANDS
 from handrail.cli._rules.mode import WITH_SANDBOX, WITHOUT_SANDBOX
 from handrail.cli._tree import ROOT as COMMANDS
 from handrail.cli._trust.files import Kind
@@ -40,38 +41,13 @@ from handrail.coding import coding_agent
 from handrail.permissions import CheckedCall
 from handrail.policy import load
 from handrail.sandbox import Sandbox
-from handrail.tools import bash, grep, web_fetch
+from handrail.tools import Workspace, bash, edit, glob, grep, read, web_fetch, write
+from page_tables import NAME, ROOT, first_cells, names, section
 
-ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PACKAGE = Path(str(files("handrail")))
-NAME = re.compile(r"`(\w[\w.-]*)(?:\([^`]*\))?`")
-"""A name in code, with its arguments if it has any."""
-FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 OF_PROGRAMS = {"AskProgram", "HookAnswer", "ask_program", "hook_variables", "make_program_hook"}
 """What hooks in programs are made with."""
-
-
-def section(page: str, heading: str) -> str:
-    """The text below a heading, up to the next one of the same level."""
-    level = heading.partition(" ")[0]
-    text = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
-    _, found, below = f"\n{text}".partition(f"\n{heading}\n")
-    assert found, f"{page} has no heading {heading!r}"
-    return re.split(rf"^#{{1,{len(level)}}} ", below, maxsplit=1, flags=re.MULTILINE)[0]
-
-
-def first_cells(text: str, head: str) -> list[str]:
-    """The first column of the table that begins with this head."""
-    _, found, below = text.partition(f"| {head} |")
-    assert found, f"no table begins with {head!r}"
-    rows = below.partition("\n\n")[0].splitlines()[2:]
-    return [row.split(" | ")[0].removeprefix("| ") for row in rows]
-
-
-def names(text: str, head: str) -> list[str]:
-    """The names in that column."""
-    return [name for cell in first_cells(text, head) for name in NAME.findall(cell)]
 
 
 def options(function: Callable[..., Any], *without: str) -> set[str]:
@@ -374,3 +350,20 @@ def test_a_wrong_row_of_the_layers_is_noticed() -> None:
     assert imports_of("Imports all other edge packages except `net`, and", "cli") == (
         EDGES.keys() - {"cli", "net"}
     )
+
+
+def test_the_page_of_chats_lists_every_slash_command() -> None:
+    cells = first_cells(section("docs/cli/chat.md", "## Slash commands"), "command")
+
+    assert {name for cell in cells for name in re.findall(r"`/(\w+)", cell)} == {*SLASH_COMMANDS}
+
+
+@pytest.mark.parametrize("make", [edit, glob, grep, read, write], ids=lambda make: make.__name__)
+def test_the_page_of_a_coding_tool_lists_its_arguments(
+    make: Callable[[Workspace], Tool[..., Any]], tmp_path: Path
+) -> None:
+    page = section(f"docs/coding/{make.__name__}.md", "## What the model sees")
+
+    assert {*names(page, "argument")} == {
+        *make(Workspace(tmp_path)).spec.input_schema["properties"]
+    }

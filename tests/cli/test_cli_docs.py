@@ -39,7 +39,8 @@ def test_every_command_prints_what_the_page_says(page: Path, handrail: Handrail)
     text = page.read_text(encoding="utf-8")
 
     try:
-        assert differences(text, outcomes(text, handrail, real=page.name in REAL)) == []
+        differing = differences(text, outcomes(text, handrail, real=page.name in REAL))
+        assert differing == [], f"to rewrite: python tests/console_pages.py {page}"
     finally:  # a page that differs may leave its worker
         worker = handrail.workspace / "worker.pid"
         with suppress(OSError, ValueError):

@@ -17,11 +17,12 @@ import pytest
 from starlette.datastructures import Headers
 
 from console.browser import Browser, browsing, find_chromium, serving
-from console.scenes import UNKNOWN, make_console, make_file, sign_in
+from console.scenes import PAGES, UNKNOWN, make_console, make_file, sign_in
 from console.test_live import read_events, streaming
 from console.visits import SECRET, make_pending, park, visit
 from handrail.console import Console, ConsoleConfig
 from handrail.console._guard import RequestGuard
+from handrail.console._rendering import MENU
 from handrail.console._request import to_path
 from handrail.console._store import Store
 from handrail.permissions import Pending
@@ -284,6 +285,9 @@ def test_every_route_with_an_id_says_the_same_of_what_others_have_and_what_is_un
 
     assert found == dict.fromkeys(OF_OTHERS, (True, False))
     assert paths == {name for name in OF_OTHERS if " " not in name} | LISTS | FORMS | NO_RUNS
+    assert {f"/{name}" for name, _, _ in MENU} <= LISTS
+    drawn = {path.partition("?")[0] for path in PAGES.values()}
+    assert LISTS - {"/"} <= drawn, "show each page to the browser: PAGES in tests/console/scenes.py"
 
 
 def read_text(url: str, group: str) -> tuple[int, str]:
