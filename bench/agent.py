@@ -8,11 +8,11 @@ from definition import Row
 from execution import HERE, counts_of
 
 HELD = {
-    "run 0": ("a run without a call", 2.3),
-    "run 1": ("a run with one call", 6.0),
-    "streamed 1": ("a run with one call, streamed", 9.0),
-    "saved 1": ("a run with one call, saved", 21.0),
-    "own 1": ("a run with one call, executor made", 8.5),
+    "run 0": ("a run without a call", 3.1),
+    "run 1": ("a run with one call", 7.2),
+    "streamed 1": ("a run with one call, streamed", 10.6),
+    "saved 1": ("a run with one call, saved", 14.5),
+    "own 1": ("a run with one call, executor made", 10.3),
 }
 """What each way to run may cost, in bare gathers of one call."""
 MAX_MORE = 3.4
