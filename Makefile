@@ -75,6 +75,7 @@ SOAK_bank-sqlite = $(BANK) -k sqlite
 SOAK_bank-postgres = $(BANK) -k postgres
 soak:  ## the property tests, for long; PART=core, arguments, edges, web, mcp, bank-sqlite or bank-postgres runs one part, each under two hours
 	$(foreach part,$(PART),HANDRAIL_PROFILE=soak $(BIN)/python -m pytest -q --timeout 3600 $(SOAK_$(part)) &&) true
+	$(if $(filter core,$(PART)),$(BIN)/python bench/run.py execution agent)  # counts of instructions
 	$(if $(filter edges,$(PART)),$(BIN)/python tests/adapters/run.py)  # every framework, in an environment of its own
 	$(if $(filter edges,$(PART)),$(BIN)/python tests/dojo/run.py --whole)  # all 949 attacks of AgentDojo
 	$(if $(filter edges,$(PART)),$(BIN)/pyright --pythonpath $(BIN)/python)

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 from counted import ARGS, add, count
 from handrail import READ, Call, Executor, Text, Toolset, tool
 from handrail.agent import Agent, RunState, dump_state
-from handrail.messages import Model, Prompt, Reply, Request, StreamItem
+from handrail.messages import Prompt, Reply, Request
 from handrail.testing import ScriptedModel
 
 TOOLS = Toolset(tool(effect=READ)(add))
 END = Reply((Text("done"),))
 
 
-def script(calls: int) -> ScriptedModel:
+def script(calls: int, *, stream: bool = False) -> ScriptedModel:
     """A model that asks for so many calls at once, and then answers."""
     asked = tuple(Call("add", ARGS["add"], f"c{n}") for n in range(calls))
-    return ScriptedModel(Reply(asked, "calls"), END) if calls else ScriptedModel(END)
+    return ScriptedModel(*([Reply(asked, "calls")] if calls else []), END, stream=stream)
 
 
 async def gather(calls: int) -> None:
@@ -30,8 +31,13 @@ async def gather(calls: int) -> None:
 
 async def model_alone(model: ScriptedModel, request: Request) -> None:
     model.requests.clear()
-    await model(request)
-    await model(request)
+    for _ in range(2):
+        replying: Any = model(request)
+        if isinstance(replying, AsyncIterator):
+            async for _ in replying:
+                pass
+        else:
+            await replying
 
 
 async def run(agent: Agent[None], model: ScriptedModel) -> None:
@@ -40,37 +46,28 @@ async def run(agent: Agent[None], model: ScriptedModel) -> None:
     assert done.stop_reason == "answer"
 
 
-def streamed(model: ScriptedModel) -> Model:
-    async def pieces(request: Request) -> AsyncIterator[StreamItem]:
-        reply = await model(request)
-        for call in reply.calls:
-            yield call
-        yield reply
-
-    return pieces
-
-
 async def save(state: RunState) -> None:
     dump_state(state)
 
 
 async def main() -> None:
     async with Executor(TOOLS) as executor:
-        one = script(1)
+        one, streaming = script(1), script(1, stream=True)
         request = Request((Prompt.of("go"),), executor.tools)
         await count("model", lambda: model_alone(one, request))
+        await count("streaming model", lambda: model_alone(streaming, request))
         for n in (1, 10, 100):
             await count(f"gather {n}", lambda n=n: gather(n))
         for n in (0, 1, 10, 100):
             model = script(n)
             agent = Agent(model, executor)
             await count(f"run {n}", lambda agent=agent, model=model: run(agent, model))
-        for kind, agent in (
-            ("streamed 1", Agent(streamed(one), executor)),
-            ("saved 1", Agent(one, executor, save=save)),
-            ("own 1", Agent(one, TOOLS)),
+        for kind, agent, model in (
+            ("streamed 1", Agent(streaming, executor), streaming),
+            ("saved 1", Agent(one, executor, save=save), one),
+            ("own 1", Agent(one, TOOLS), one),
         ):
-            await count(kind, lambda agent=agent: run(agent, one))
+            await count(kind, lambda agent=agent, model=model: run(agent, model))
 
 
 if __name__ == "__main__":

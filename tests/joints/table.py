@@ -33,27 +33,30 @@ def count() -> str:
 
 def page() -> str:
     """Return the whole page."""
-    ways = " · ".join(f"`{door}`" for door in (*DOORS, *HOSTS))
+    ways = ", ".join(f"`{door}`" for door in (*DOORS, *HOSTS))
     everywhere = [row for row in ROWS if row not in {row for row, _ in NOT_POSSIBLE}]
     features = "\n".join(f"- {row}" for row in everywhere)
-    lines = [f"| {row} | {', '.join(where)} | {why} |" for (row, why), where in _gaps().items()]
+    lines = [f"| {'; '.join(rows)} | {where} | {why} |" for (where, why), rows in _gaps().items()]
     return _PAGE.format(ways=ways, features=features, gaps="\n".join(lines))
 
 
 def _gaps() -> dict[tuple[str, str], list[str]]:
-    """Return the doors at which a row is not possible, by row and reason."""
+    """Return the rows that are not possible, by where and why."""
     gaps: dict[tuple[str, str], list[str]] = {}
     for row in ROWS:
+        where: dict[str, list[str]] = {}
         for door in (*DOORS, *HOSTS):
             if why := NOT_POSSIBLE.get((row, door)):
-                gaps.setdefault((row, why), []).append(f"`{door}`")
+                where.setdefault(why, []).append(f"`{door}`")
+        for why, doors in where.items():
+            gaps.setdefault((", ".join(doors), why), []).append(row)
     return gaps
 
 
 _PAGE = """\
 # What works where
 
-Each feature below is tested in every check, in these ways to run calls:
+Look up what reaches a call, and what comes back, in each way to run calls. Every check tests each feature below in these:
 
 {ways}
 
@@ -78,14 +81,16 @@ These work everywhere else:
 - Over MCP, the server's own approver changes arguments, and output in pieces arrives as progress. So does a response an HTTP service streams.
 - `MCP gateway` passes on the questions of the server behind it.
 - At `web chat`, a page reads the stream of `ChatApp`. Answers are posted to another process, except those of forms, logins and `context.may`.
+- In `run_sync` and `in_thread`, another thread cancels, with `turn.cancel()`.
+- "The host's own events or callbacks" are a feed, `on_event`, `watch`, middleware of the server, hooks of the HTTP client, or callbacks
+  of the framework.
 - "StopRun" over HTTP needs a session, which the protocol of 2026-07-28 lacks: see [serve tools](../guides/serve-tools.md#over-http).
 - The OpenAI Agents SDK asks only whether to approve or reject. The executor's own approver answers the rest.
 - A [tool in the background](../guides/background.md) runs once. Where no agent reads its result later, the call waits for it.
 - In LangGraph and LangChain, "malformed JSON" and "a key twice" need a message that keeps the arguments' text: see
   [LangChain](../frameworks/langchain.md#stops-and-cut-off-calls).
 - At `Agent.run`, each row was also tried with the [model clients](../models/index.md) of Anthropic, OpenAI (both APIs) and Google. Gemini
-  sends arguments as an object: its JSON is never malformed. With OpenAI's Responses, handrail treats JSON that ends
-  too early as cut off.
+  sends arguments as an object: its JSON is never malformed. With OpenAI's Responses, JSON that ends too early is treated as cut off.
 
 This is "the same note after an approval" at `Executor.run`:
 

@@ -29,7 +29,7 @@ CHARS_PER_TOKEN = 4
 BEGINNING = """\
 # Failure messages and notes
 
-Read here what a model reads when a call fails, or when handrail adds a note to a result. Each text was made by running the call. To change
+Look up what a model reads when a call fails, or when handrail adds a note to a result. Each text was made by running the call. To change
 them, see [errors](../guides/errors.md) and [hooks](../guides/hooks.md).
 
 The text is in `result.text`. Your code can branch on `result.failure.kind`:
@@ -57,7 +57,7 @@ Fix these and call again.
 bad_args
 ```
 
-Below is one text of each [kind](failure-kinds.md), and notes in results that did not fail.
+Below is one text for each [kind](failure-kinds.md), which also says who acts, and for notes in results that did not fail.
 [All texts](../../tests/messages/texts.md) are in a list, which a test compares with what calls return.
 """
 ALL = """\
@@ -65,14 +65,6 @@ ALL = """\
 
 What a model reads when a call fails, and the notes in results, by the kind of failure.
 """
-WHO_ACTS = {
-    "model": "The model should call again, corrected.",
-    "person": "A person or a policy decides.",
-    "world": "Something outside failed: wait, or check what happened.",
-    "tool": "The tool did its work, and reports a failure.",
-    "author": "The author of the tool must fix it.",
-}
-"""A sentence for each `Fault`."""
 
 
 def parts() -> list[str]:
@@ -97,7 +89,7 @@ def all_texts(found: list[Row]) -> str:
 
 def _sections(found: list[Row], most: int) -> Iterator[str]:
     for kind in FailureKind:
-        yield f"\n## {kind.value}\n\n{WHO_ACTS[kind.fault.value]}\n"
+        yield f"\n## {kind.value}\n"
         yield from _texts(found, kind.value, most)
     yield "\n## Notes\n"
     yield from _texts(found, "note", most)

@@ -301,7 +301,8 @@ class Agent(Generic[T]):
         settings = apply_options(self._settings, options)
         above = () if parent is None else parent.budgets
         budgets = (*self._budgets, *above)
-        settings = replace(settings, model=_limit(settings.model, budgets, start, options))
+        if budgets:
+            settings = replace(settings, model=_limit(settings.model, budgets, start, options))
         for_turn = {name: options.get(name) for name in ("principal", "deps", "metadata")}
         for_turn |= {"approver": approver, "credentials": lend_credentials(caller)}
         if recorder is not None:

@@ -18,7 +18,7 @@ from policy.rule_tables import read_rule
 from policy.traced import Line, Scratch
 
 PROFILE = os.environ.get("HANDRAIL_PROFILE", "quick")
-PART = 1 if PROFILE == "soak" else 3
+PART = 1 if PROFILE == "soak" else 5
 """Only soak tries every flag."""
 DATA = Path(__file__).parents[2] / "data" / "real-programs.txt"
 RULES = builtin_rules("read_only", "development")

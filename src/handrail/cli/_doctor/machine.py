@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -77,20 +77,16 @@ class _Requirement(NamedTuple):
     extra: str
     name: str
     limits: str
-
-    @property
-    def found(self) -> str | None:
-        return _version_of(self.name)
+    found: str | None
 
     def __str__(self) -> str:
         return f"{self.name}{self.limits}"
 
     def holds(self) -> bool:
         """Return whether the package is installed in a fitting version."""
-        found = self.found
         limits = re.findall(r"(>=|<)\s*([\d.]+)", self.limits)
-        return found is not None and all(
-            (_numbers(found) < _numbers(limit)) == (sign == "<") for sign, limit in limits
+        return self.found is not None and all(
+            (_numbers(self.found) < _numbers(limit)) == (sign == "<") for sign, limit in limits
         )
 
 
@@ -102,8 +98,9 @@ _REQUIRED = re.compile(
 def extras() -> Iterator[DoctorCheck]:
     """Check the packages in each extra, except extras for other frameworks."""
     named = [_REQUIRED.fullmatch(requirement) for requirement in _requirements()]
+    find = cache(_version_of)  # each look reads a file
     needs = [
-        _Requirement(match["extra"], match["name"], match["limits"].strip())
+        _Requirement(match["extra"], match["name"], match["limits"].strip(), find(match["name"]))
         for match in named
         if match
     ]

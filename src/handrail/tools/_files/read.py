@@ -182,7 +182,8 @@ def _format_page(file: DecodedText, first: int, count: int, *, size: int) -> _Pa
         lines, more = lines[: len(lines) // 2], True
         numbered = _number_lines(lines, first)
         body = spell_out(numbered)
-    notes = _notes(file, describe_unseen(numbered), cut=cut and not more)
+    unseen = "" if body is numbered else describe_unseen(numbered)
+    notes = _notes(file, unseen, cut=cut and not more)
     last = first + len(lines) - 1
     if more:
         total = f"a file of {size:,} bytes" if cut else f"{_count_lines(text):,}"

@@ -115,7 +115,7 @@ class OpenCommand(NamedTuple):
     tree: KeptTree
 
 
-class KeptTrees:  # not a git store, which skips ignored files and obeys filters: decision 046
+class KeptTrees:  # not a git store, which loses inner repositories and has no limits: decision 046
     """Keeps the tree of one workspace before each command."""
 
     def __init__(self, workspace: Workspace) -> None:
