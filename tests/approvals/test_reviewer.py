@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 import virtual_time
+from approvals.questions import asked
 from handrail import (
     DESTROY,
     READ,
@@ -144,6 +145,16 @@ async def test_a_run_over_its_budget_and_a_long_call_are_left_to_the_person() ->
     said = [one.review.reason for one in events if isinstance(one, Reviewed)]
     assert said == ["The user asked for it.", "The user asked for it.", "over its budget"]
     assert (watched.box.sent, len(watched.box.asked)) == ([FRIEND, FRIEND], 1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("end", "asked_model"), [("", 1), ("\u202e", 0), ("p\u0430y", 0)])
+async def test_no_long_call_hides_a_character(end: str, asked_model: int) -> None:
+    model = ScriptedModel(ALLOW)
+
+    await reviewed_by(model, then=defer)(asked({"body": "x" * 12_000 + end}, review=True))
+
+    assert len(model.requests) == asked_model
 
 
 @pytest.mark.anyio

@@ -82,3 +82,11 @@ def test_a_diff_has_every_changed_character(before: str, after: str, lines: list
     made = make_diff((FileChange("f", before, after),))
 
     assert made.split("\n") == ["--- a/f", "+++ b/f", *lines, ""]
+
+
+def test_a_diff_that_is_cut_says_how_much_is_missing() -> None:
+    whole = make_diff((FileChange("f", None, "x" * 19_968),))
+    cut = make_diff((FileChange("f", None, "x" * 19_969 + "evil"),))
+
+    assert (len(whole), whole[-2:]) == (20_000, "x\n")
+    assert cut.endswith("xxx\n… 5 more characters\n")

@@ -36,8 +36,9 @@ _NOT_STARTED = (126, 127)
 _FIELDS = frozenset(
     "continue stopReason suppressOutput systemMessage decision reason hookSpecificOutput".split()
 )
-_SPECIFIC = frozenset(
-    "hookEventName permissionDecision permissionDecisionReason updatedInput additionalContext".split()
+_CALL_FIELDS = frozenset(
+    "hookEventName permissionDecision permissionDecisionReason updatedInput "
+    "additionalContext".split()
 )
 """Fields about a call."""
 _NO_REASON = "A hook refused it without a reason."
@@ -66,7 +67,7 @@ class HookAnswer(NamedTuple):
         return (
             self.data.keys() <= _FIELDS
             and is_object(self.data.get("hookSpecificOutput", {}))
-            and self.specific.keys() <= _SPECIFIC
+            and self.specific.keys() <= _CALL_FIELDS
             and isinstance(self.data.get("continue", True), bool)
             and self.data.get("decision") in (None, "approve", "block")
             and self._decision in (None, "allow", "ask", "deny")
@@ -225,8 +226,9 @@ async def ask_program(
             raise HandrailError(f"`{line}` did not end within {seconds:g} s") from None
     if code in _NOT_STARTED:
         raise HandrailError(f"`{line}` could not start: {errors.decode(errors='replace').strip()}")
-    if code == 0 and len(output) >= MAX_OUTPUT_BYTES and output.lstrip()[:1] in (b"", b"{"):
-        raise HandrailError(f"`{line}` printed more than {MAX_OUTPUT_BYTES:,} bytes")  # perhaps a no
+    is_cut = len(output) >= MAX_OUTPUT_BYTES
+    if code == 0 and is_cut and output.lstrip()[:1] in (b"", b"{"):  # perhaps an object with a no
+        raise HandrailError(f"`{line}` printed more than {MAX_OUTPUT_BYTES:,} bytes")
     out = output.decode(errors="replace")
     data = _read(out) if code == 0 else None
     text = out if data is None else ""
