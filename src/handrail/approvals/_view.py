@@ -161,7 +161,7 @@ def write_json(value: Any) -> str:
 
 
 class Comparison(SequenceMatcher[str]):
-    """Compares lines, or words, in a number of steps. What is then not compared yet, differs."""
+    """Compares lines, or words, in a number of steps. Parts not compared by then differ."""
 
     def __init__(self, before: Sequence[str], after: Sequence[str], steps: int) -> None:
         super().__init__(None, before, after, autojunk=False)
@@ -172,7 +172,7 @@ class Comparison(SequenceMatcher[str]):
     def find_longest_match(
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> Match:
-        """Return the longest part that both have, or a part at an end if that takes too long."""
+        """Return the longest part in both, or a part at an end if too slow."""
         end, last = len(self.a) if ahi is None else ahi, len(self.b) if bhi is None else bhi
         work = self._work[end] - self._work[alo]
         if work <= self.steps:
