@@ -199,7 +199,8 @@ def _mark_words(lines: Sequence[RenderedLine], at: int) -> Iterator[RenderedLine
         if looks[index : index + 4] == [looks[index], "removed", "added", looks[index + 3]] and (
             looks[index] != "removed" and looks[index + 3] != "added"
         ):
-            marked[index : index + 2], steps = _mark_pair(*lines[index : index + 2], at, steps)
+            pair, steps = _mark_pair(lines[index], lines[index + 1], at, steps)
+            marked[index : index + 2] = pair
     return iter(marked)
 
 

@@ -165,7 +165,7 @@ class Comparison(SequenceMatcher[str]):
 
     def __init__(self, before: Sequence[str], after: Sequence[str], steps: int) -> None:
         super().__init__(None, before, after, autojunk=False)
-        self.steps = steps
+        self._before, self._after, self.steps = before, after, steps
         counts = Counter(after)
         self._work = [0, *accumulate(1 + counts[one] for one in before)]
 
@@ -173,17 +173,18 @@ class Comparison(SequenceMatcher[str]):
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> Match:
         """Return the longest part in both, or a part at an end if too slow."""
-        end, last = len(self.a) if ahi is None else ahi, len(self.b) if bhi is None else bhi
+        end = len(self._before) if ahi is None else ahi
+        last = len(self._after) if bhi is None else bhi
         work = self._work[end] - self._work[alo]
         if work <= self.steps:
             self.steps -= work
             return super().find_longest_match(alo, end, blo, last)
         most, same = min(end - alo, last - blo), 0
-        while same < most and self.a[alo + same] == self.b[blo + same]:
+        while same < most and self._before[alo + same] == self._after[blo + same]:
             same += 1
         if same:
             return Match(alo, blo, same)
-        while same < most and self.a[end - 1 - same] == self.b[last - 1 - same]:
+        while same < most and self._before[end - 1 - same] == self._after[last - 1 - same]:
             same += 1
         return Match(end - same, last - same, same)
 

@@ -226,8 +226,8 @@ async def ask_program(
             raise HandrailError(f"`{line}` did not end within {seconds:g} s") from None
     if code in _NOT_STARTED:
         raise HandrailError(f"`{line}` could not start: {errors.decode(errors='replace').strip()}")
-    is_cut = len(output) >= MAX_OUTPUT_BYTES
-    if code == 0 and is_cut and output.lstrip()[:1] in (b"", b"{"):  # perhaps an object with a no
+    is_cut, start = len(output) >= MAX_OUTPUT_BYTES, output.lstrip() or b"{"
+    if code == 0 and is_cut and start.startswith(b"{"):  # perhaps an object with a no
         raise HandrailError(f"`{line}` printed more than {MAX_OUTPUT_BYTES:,} bytes")
     out = output.decode(errors="replace")
     data = _read(out) if code == 0 else None

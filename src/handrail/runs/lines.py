@@ -139,9 +139,9 @@ def make_diff(changes: Iterable[PlannedChange]) -> str:
         before, after = (text.removesuffix(shared).split("\n") if text else [] for text in texts)
         diff = unified_diff(before, after, f"a/{change.path}", f"b/{change.path}", lineterm="")
         pieces += [f"{line}\n" for line in diff]
-    diff = "".join(pieces)
-    more = len(diff) - MAX_DIFF_CHARS
-    return f"{diff[:MAX_DIFF_CHARS]}\n… {more:,} more characters\n" if more > 0 else diff
+    text = "".join(pieces)
+    more = len(text) - MAX_DIFF_CHARS
+    return f"{text[:MAX_DIFF_CHARS]}\n… {more:,} more characters\n" if more > 0 else text
 
 
 def _step(
