@@ -48,7 +48,7 @@ _MIN_ALIKE = 0.5
 """How much two rows must share before differing words are marked."""
 _WORDS = re.compile(r"\w+|\s+|.")
 _MAX_STEPS = 500_000
-"""Comparisons of words in one file: more take too long."""
+"""Words to compare in one file: more take too long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from handrail.permissions import FileChange, Grade, Pending, Undoable
 from handrail.sources import describe_sources, split_question
 
 _MAX_STEPS = 30
-"""Comparisons of lines, or of words, for each character: more take too long."""
+"""Lines to compare for each character: more take too long."""
 
 TAGS: dict[Grade, str] = {
     Grade.UNKNOWN: "",
@@ -144,7 +144,7 @@ def view_request(pending: Pending) -> RequestView:
 
 
 def is_clear(pending: Pending, most: int) -> bool:
-    """Return whether a request of at most this many bytes has no sign of deceit."""
+    """Return whether a request has at most this many bytes, none in a misleading character."""
     texts = (*_texts_about(pending), *_texts(_read_args(pending)))
     short = sum(map(count_bytes, texts)) <= most
     return short and all(make_printable(text, most=most).is_plain for text in texts)
@@ -161,7 +161,7 @@ def write_json(value: Any) -> str:
 
 
 class Comparison(SequenceMatcher[str]):
-    """Compares lines, or words, in a number of steps. Parts not compared by then differ."""
+    """Compares lines, or words, in limited steps. Parts not compared by then differ."""
 
     def __init__(self, before: Sequence[str], after: Sequence[str], steps: int) -> None:
         super().__init__(None, before, after, autojunk=False)
