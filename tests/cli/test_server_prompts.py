@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_chat_commands import Chat
+from cli.test_chat_commands import ENTER, Chat
 from cli_harness import Handrail
 from cli_runs import journal_runs
 from handrail import Text
@@ -84,6 +84,7 @@ def test_what_cannot_be_sent_is_said(chat: Chat, handrail: Handrail) -> None:
     with (handrail.workspace / "asked").open(encoding="utf-8"):  # the server has been asked
         chat.pty.types("\x03")
         chat.pty.sees("stopped")
+        chat.pty.sees(ENTER)
     kept = handrail.config / "mcp" / "shop.json"
     kept.write_text("[", encoding="utf-8")
     broken = chat("/shop:")
