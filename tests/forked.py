@@ -65,7 +65,7 @@ def tell(number, _):
         os.kill(pid, number)
     except ProcessLookupError:  # it has ended meanwhile
         pass
-for number in (signal.SIGINT, signal.SIGTERM):
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
     signal.signal(number, tell)
 os._exit(int(asks.recv(100)) % 256)
 """

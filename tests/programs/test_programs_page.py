@@ -28,7 +28,7 @@ def test_the_page_has_the_costs_of_the_ten_tasks() -> None:
     ]
 
     assert [line for line in below if line not in printed] == []
-    assert (len(below), below[-1]) == (1 + 5 + 1, printed[-1])
+    assert (len(below), below[-1]) == (1 + 3 + 1, printed[-1])
     assert len(printed) == 2 + 10 + 1
     assert [requests for requests, *_ in ways] == [98, 45, 20]
     (_, *alone), (_, *parallel), (_, *program) = ways
