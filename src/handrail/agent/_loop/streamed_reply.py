@@ -83,10 +83,9 @@ class StreamedReply:
         """Return a reply with the time since the request, unless the model has set it."""
         if reply.seconds is not None:
             return reply
+        # each field is listed, as `replace` takes ten times as long
         said = reply.parts, reply.stop, reply.usage, reply.model, reply.stop_detail
-        return Reply(
-            *said, seconds=perf_counter() - self._began
-        )  # `replace` takes ten times as long
+        return Reply(*said, seconds=perf_counter() - self._began)
 
     def _find_early(self, reply: Reply) -> dict[int, Call]:
         """Take a reply's early calls, by their positions in it.

@@ -79,6 +79,8 @@ def _setting(*names: str, **attributes: Any) -> click.Option:
 
 RUN = "ID of a saved run, a prefix of the ID, or last."
 """Help for an argument."""
+RUNS = "IDs of saved runs, prefixes of IDs, or last (default: all saved runs)."
+"""Help for an argument."""
 ARGS = "One JSON object, key=value pairs, or - to read JSON from stdin."
 """Help for an argument."""
 

@@ -13,7 +13,7 @@ import click
 from handrail.cli._base.app import App, as_command
 from handrail.cli._base.columns import columns, quantity
 from handrail.cli._base.exits import Exit, Halt
-from handrail.cli._base.options import COUNT, DATABASE
+from handrail.cli._base.options import COUNT, DATABASE, RUNS
 from handrail.cli._base.printable import one_line
 from handrail.cli._base.redact import redact_url
 from handrail.cli._runs.saved import run_ids
@@ -31,7 +31,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
     nargs=-1,
     metavar="[RUN]...",
     shell_complete=run_ids,
-    help="IDs of saved runs, prefixes of IDs, or last (default: all saved runs).",
+    help=RUNS,
 )
 @click.option(
     "--expect",

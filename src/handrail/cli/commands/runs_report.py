@@ -19,7 +19,7 @@ from handrail.cli._base.app import App, as_command, as_json
 from handrail.cli._base.columns import columns, quantity
 from handrail.cli._base.exits import CONSOLE_PACKAGES, Halt, need_packages
 from handrail.cli._base.new_file import write_new_file
-from handrail.cli._base.options import DATABASE, RUN
+from handrail.cli._base.options import DATABASE, RUN, RUNS
 from handrail.cli._base.printable import safe
 from handrail.cli._base.redact import redact_setting
 from handrail.cli._runs.saved import readable_runs, run_ids
@@ -57,7 +57,7 @@ _KEPT_WHOLE = frozenset({"calls", "given", "on", "origin"})
     nargs=-1,
     metavar="[RUN]...",
     shell_complete=run_ids,
-    help="IDs of saved runs, prefixes of IDs, or last (default: all saved runs).",
+    help=RUNS,
 )
 @click.option("--here", is_flag=True, help="Include only runs of this workspace.")
 def stats(app: App, *, runs: Sequence[str], here: bool) -> None:

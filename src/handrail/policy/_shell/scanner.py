@@ -246,7 +246,7 @@ class CommandScanner(WordReader):
         if first and raw.startswith(("$(", '"$(')):
             self.naming += self.scanned[inner:]  # what it prints is run
         elif first and raw.startswith(("`", '"`')):
-            # backticks are read later, as text: this says what becomes of its output
+            # backticks are read later, as text, which has to show that their output is run
             self.nested += [f"{command} | sh" for command in self.nested[nested : nested + 1]]
         # `2>` redirects, and `2 >` has an argument
         if self.text.startswith(("<", ">"), self.at) and _DESCRIPTOR.fullmatch(raw):
